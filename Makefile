@@ -1,0 +1,41 @@
+# Everything runs in .venv, which the first target you call creates. `make help` lists the targets.
+PYTHON ?= python3
+RUN := .venv/bin/python
+INSTALLED := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install lint types test test-all fit bench clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+install: $(INSTALLED)  ## create .venv with everything pinned in constraints.txt
+
+$(INSTALLED): setup.cfg pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ckcnn needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try: make PYTHON=python3.11 test")'
+	@test -x $(RUN) || $(PYTHON) -m venv .venv
+	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+lint: install  ## check style with ruff
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+types: install  ## check types with mypy
+	$(RUN) -m mypy
+
+test: lint types  ## style, types and the quick tests
+	$(RUN) -m pytest
+
+test-all: lint types  ## the same and the long trainings
+	$(RUN) -m pytest -m ''
+
+fit: install  ## train the smallest real example
+	$(RUN) notebooks/first_fit.py
+
+bench: install  ## speed and memory of a training step, about 15 minutes
+	$(RUN) -m benchmarks.step
+
+clean:  ## remove .venv and all caches
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache *.egg-info src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

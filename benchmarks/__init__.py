@@ -1,0 +1,1 @@
+"""Speed and memory of a training step, side by side with the textbook formulation and with other sequence models."""

@@ -1,0 +1,53 @@
+"""The bound: nothing but the FFTs and matrix products that a training step cannot do without, on warm buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import torch
+
+from ckcnn.nn.spectral import fft_length
+
+_BASIS = 33  # 32 basis functions and a constant
+
+
+def bare_step(batch: int, channels: list[int], length: int) -> Callable[[], None]:
+    """The transforms and products of all convolutions in a network with these channels, forward and backward."""
+    layers = [_bare_layer(batch, i, o, length, first=index == 0) for index, (i, o) in enumerate(pairwise(channels))]
+
+    def step() -> None:
+        for layer in layers:
+            layer()
+
+    return step
+
+
+def _bare_layer(batch: int, i: int, o: int, length: int, first: bool) -> Callable[[], None]:
+    n = fft_length(length, length - 1)
+    f = n // 2 + 1
+    x, y, basis = torch.randn(batch, i, n), torch.randn(batch, o, n), torch.randn(_BASIS, n)
+    x_hat, y_hat, basis_hat = (torch.randn(f, *shape, dtype=torch.complex64) for shape in ((i, batch), (o, batch), ()))
+    x_spectrum, y_spectrum, basis_spectrum = torch.fft.rfft(x), torch.fft.rfft(y), torch.fft.rfft(basis)
+    kernel_hat = torch.randn(f, o, i, dtype=torch.complex64)
+    rows, weight, kernel_rows = torch.randn(2 * f, _BASIS), torch.randn(o * i, _BASIS), torch.randn(2 * f, o * i)
+    del basis_hat
+
+    def forward() -> None:
+        torch.fft.rfft(basis)
+        torch.mm(rows, weight.T, out=kernel_rows)
+        torch.fft.rfft(x)
+        torch.bmm(kernel_hat, x_hat, out=y_hat)
+        torch.fft.irfft(y_spectrum, n)
+
+    def backward() -> None:
+        torch.fft.rfft(y)
+        torch.bmm(y_hat, x_hat.mT, out=kernel_hat)
+        torch.mm(kernel_rows.T, rows, out=weight)
+        torch.mm(kernel_rows, weight, out=rows)
+        torch.fft.irfft(basis_spectrum, n)
+        if not first:
+            torch.bmm(kernel_hat.mT, y_hat, out=x_hat)
+            torch.fft.irfft(x_spectrum, n)
+
+    return lambda: (forward(), backward())[0]

@@ -1,0 +1,42 @@
+"""One model in a process of its own: ``python -m benchmarks.worker MODEL SHAPE``, driven over its standard streams.
+
+It answers "time" with the seconds of a few steps and "peak" with the bytes that training needed above the bare process.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+
+import torch
+
+from benchmarks.cases import LENGTHS, SHAPES, make_step
+
+
+def main(model: str, shape_name: str) -> None:
+    """Serves requests until the input ends."""
+    shape = next(shape for shape in (*SHAPES, *LENGTHS) if shape.name == shape_name)
+    torch.randn(1).mul(2)
+    bare = _peak_bytes()
+    step = make_step(model, shape)
+    for line in sys.stdin:
+        if line.strip() == "peak":
+            print(json.dumps(_peak_bytes() - bare), flush=True)
+            continue
+        step()  # the neighbour has had the cache: warm up again
+        seconds = []
+        for _ in range(shape.steps):
+            start = time.perf_counter()
+            step()
+            seconds.append(time.perf_counter() - start)
+        print(json.dumps(seconds), flush=True)
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Every benchmark of the paper as a data set for sequence models."""

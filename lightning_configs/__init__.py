@@ -1,0 +1,1 @@
+"""Presets: one YAML for each experiment of the paper."""

@@ -1,0 +1,30 @@
+"""Continuous-kernel convolutions as PyTorch modules. Tensors are ``(batch, channels, time)``; needs torch alone."""
+
+from ckcnn.nn.block import CKBlock, ConvFactory
+from ckcnn.nn.ckconv import CKConv
+from ckcnn.nn.fftconv import FFTConv
+from ckcnn.nn.functional import fft_conv
+from ckcnn.nn.kernels import FourierKernel, KernelFactory, KernelNet, MLPKernel, Siren
+from ckcnn.nn.memory import keep_memory
+from ckcnn.nn.network import CKBackbone, CKNet, CKTextNet
+from ckcnn.nn.normalization import StepNorm
+from ckcnn.nn.regularization import kernel_penalty
+
+__all__ = [
+    "CKBackbone",
+    "CKBlock",
+    "CKConv",
+    "CKNet",
+    "CKTextNet",
+    "ConvFactory",
+    "FFTConv",
+    "FourierKernel",
+    "KernelFactory",
+    "KernelNet",
+    "MLPKernel",
+    "Siren",
+    "StepNorm",
+    "fft_conv",
+    "keep_memory",
+    "kernel_penalty",
+]

@@ -1,0 +1,82 @@
+"""What bad input gets: one ValueError that says what was expected, what came and what to do."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def check_signal(x: Tensor, channels: int, dtype: torch.dtype) -> None:
+    """`x` must be a non-empty real signal ``(batch, channels, time)`` that fits parameters of type `dtype`."""
+    if x.dim() != 3:
+        raise ValueError(f"x must have shape (batch, {channels}, time), got {tuple(x.shape)}")
+    if x.shape[1] != channels:
+        raise ValueError(
+            f"x must have {channels} channels in shape (batch, channels, time), got {x.shape[1]} in {tuple(x.shape)}"
+        )
+    if x.shape[0] == 0 or x.shape[2] == 0:
+        raise ValueError(f"x must hold at least one sequence of at least one sample, got shape {tuple(x.shape)}")
+    if not x.is_floating_point():
+        raise ValueError(f"x must be a real floating-point tensor, got {x.dtype}; convert it with x.float()")
+    if x.dtype == torch.float64 and dtype != torch.float64:
+        raise ValueError(f"x is {x.dtype} but the parameters are {dtype}; use x.float(), or double() the module")
+
+
+def check_dt(dt: float) -> None:
+    """`dt` must be a positive, finite step."""
+    if isinstance(dt, bool) or not isinstance(dt, numbers.Real) or not math.isfinite(dt) or dt <= 0:
+        raise ValueError(
+            f"dt must be a positive number, the sampling step in training samples (2 = half the rate), got {dt!r}"
+        )
+
+
+def check_times(times: Tensor, x: Tensor) -> None:
+    """`times` must be one finite, non-decreasing stamp for each sample of `x`."""
+    expected = (x.shape[0], x.shape[2])
+    if tuple(times.shape) != expected:
+        raise ValueError(f"times must have one stamp per sample, shape {expected} for this x, got {tuple(times.shape)}")
+    if times.dtype == torch.bool or times.is_complex():
+        raise ValueError(f"times must be real numbers in training samples, got {times.dtype}")
+    if times.device != x.device:
+        raise ValueError(f"times must be on the device of x, {x.device}, got {times.device}")
+    if not bool(times.isfinite().all()):
+        raise ValueError("times must be finite, got NaN or infinity; give padding the stamp of the last real sample")
+    backwards = (times.diff() < 0).nonzero()
+    if len(backwards):
+        row, step = backwards[0].tolist()
+        a, b = times[row, step].item(), times[row, step + 1].item()
+        raise ValueError(
+            f"times must not go backwards, got {a:g} then {b:g} at steps {step} and {step + 1} of sequence {row}; "
+            "sort the samples by time"
+        )
+
+
+def check_counts(**counts: int) -> None:
+    """Each count must be a whole number of at least 1."""
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")
+
+
+def check_horizon(horizon: int) -> None:
+    """`horizon` must be a length over which a lag can be measured."""
+    if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 2:
+        raise ValueError(
+            f"horizon must be a whole number of at least 2, the length of a training sequence, got {horizon!r}"
+        )
+
+
+def check_fraction(name: str, value: float) -> None:
+    """`value` must be a probability below 1."""
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} must lie in [0, 1), got {value}; it is a fraction, so write 0.3 for 30 %")
+
+
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """`value` must be one of the `choices`."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")

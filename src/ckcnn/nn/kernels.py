@@ -1,0 +1,194 @@
+"""Kernel nets: small networks that map the coordinate of a lag to the value of a kernel (paper, Sec. 4.2, Appx. B).
+
+Every kernel net is a *basis* of a few functions of the coordinate and a *linear read-out* of it. The convolution relies
+on that: it transforms the basis, not the kernel.
+"""
+
+# O outputs of the kernel (out channels x in channels), K basis functions, L coordinates
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
+
+from ckcnn.nn.checks import check_choice, check_counts
+from ckcnn.nn.initialization import place_knots
+
+SirenInit = Literal["siren", "paper", "reference"]
+MLPInit = Literal["knots", "zero", "reference"]
+
+
+class KernelNet(nn.Module):
+    """A function of the kernel coordinate: ``kernel(p) = read_out(basis(p))``.
+
+    A subclass defines `basis` and gives the linear layer that reads it out.
+    """
+
+    def __init__(self, read_out: nn.Linear) -> None:
+        super().__init__()
+        self.read_out = read_out
+
+    def basis(self, p: Tensor) -> Tensor:
+        """The basis functions at coordinates ``(L,) -> (K, L)``."""
+        raise NotImplementedError
+
+    def forward(self, p: Tensor) -> Tensor:
+        """The kernel at coordinates ``(L,) -> (O, L)``."""
+        return self.read_out(self.basis(p).T).T
+
+
+KernelFactory = Callable[[int], KernelNet]
+"""Makes the kernel net for a number of outputs, such as ``functools.partial(Siren, omega_0=30.0)``."""
+
+
+class Siren(KernelNet):
+    """Sines of sines: ``W3 sin(w0 (W2 sin(w0 (W1 p + b1)) + b2)) + b3``, all weights normalised (paper, Appx. E.1).
+
+    Args:
+        outputs: number of kernel values at a coordinate.
+        omega_0: the prior on how fast kernels oscillate.
+        hidden: basis functions.
+        init: how the net starts. All are what `forward` sees:
+
+            * ``"siren"``: weights U(-1, 1), then U(±sqrt(6 / hidden) / omega_0); phases uniform over one period.
+            * ``"paper"``: the same weights; biases U(±pi / ||W_i||) as the paper writes (Sec. 4.2).
+            * ``"reference"``: what the authors' runs started from, because their weights were written into a normalised
+              layer that ignored them: U(±1 / sqrt(fan in)) and biases U(-1, 1).
+    """
+
+    def __init__(self, outputs: int, omega_0: float = 30.0, hidden: int = 32, init: SirenInit = "siren") -> None:
+        check_counts(outputs=outputs, hidden=hidden)
+        check_choice("init", init, get_args(SirenInit))
+        if not (math.isfinite(omega_0) and omega_0 > 0):
+            raise ValueError(f"omega_0 must be a positive number, got {omega_0!r}")
+        super().__init__(weight_norm(nn.Linear(hidden, outputs)))
+        self.first = weight_norm(nn.Linear(1, hidden))
+        self.second = weight_norm(nn.Linear(hidden, hidden))
+        self.omega_0, self.init = omega_0, init
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Draws all weights anew. Assigning to a normalised ``weight`` sets its direction and its norm."""
+        hidden = self.second.in_features
+        for layer in (self.first, self.second, self.read_out):
+            bound = 1 / math.sqrt(layer.in_features)
+            if self.init != "reference" and layer is not self.first:
+                bound = math.sqrt(6 / hidden) / self.omega_0
+            layer.weight = torch.empty_like(layer.weight).uniform_(-bound, bound)
+            if self.init == "reference":
+                layer.bias.uniform_(-1, 1)
+            elif layer is self.read_out:
+                layer.bias.zero_()
+            else:
+                period = layer.weight.norm(dim=1) if self.init == "paper" else self.omega_0
+                layer.bias.uniform_(-math.pi, math.pi).div_(period)
+
+    def basis(self, p: Tensor) -> Tensor:
+        h = torch.sin(self.omega_0 * self.first(p[:, None]))
+        return torch.sin(self.omega_0 * self.second(h)).T
+
+    def extra_repr(self) -> str:
+        return f"omega_0={self.omega_0:g}, init={self.init}"
+
+
+class MLPKernel(KernelNet):
+    """A piecewise net: ``W3 a(norm(W2 a(norm(W1 p + b1)) + b2)) + b3`` (paper, Appx. B.1).
+
+    The authors' "layer norm" in kernel nets pools over all coordinates, which makes a kernel depend on where else it is
+    sampled. Ours normalises the units at each coordinate, so the kernel is a function.
+
+    Args:
+        outputs: number of kernel values at a coordinate.
+        activation: ``"relu"``, ``"leaky_relu"`` or ``"swish"``.
+        hidden: basis functions.
+        init: ``"knots"`` spreads the knots of both layers evenly over [-1, 1] (paper, Appx. B.1), ``"zero"`` starts
+            from zero biases, ``"reference"`` from what the authors' runs really started from.
+    """
+
+    ACTIVATIONS: ClassVar[dict[str, Callable[[Tensor], Tensor]]] = {
+        "relu": nn.functional.relu,
+        "leaky_relu": nn.functional.leaky_relu,
+        "swish": nn.functional.silu,
+    }
+
+    def __init__(self, outputs: int, activation: str = "relu", hidden: int = 32, init: MLPInit = "knots") -> None:
+        check_counts(outputs=outputs)
+        if hidden < 3:
+            raise ValueError(f"hidden must be at least 3 units, which layer norm and knots need, got {hidden!r}")
+        check_choice("activation", activation, tuple(self.ACTIVATIONS))
+        check_choice("init", init, get_args(MLPInit))
+        super().__init__(weight_norm(nn.Linear(hidden, outputs)))
+        self.first = weight_norm(nn.Linear(1, hidden))
+        self.first_norm = nn.LayerNorm(hidden)
+        self.second = weight_norm(nn.Linear(hidden, hidden))
+        self.second_norm = nn.LayerNorm(hidden)
+        self.activation, self.init = activation, init
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Draws all weights anew."""
+        for layer in (self.first, self.second, self.read_out):
+            bound = 1 / math.sqrt(layer.in_features)
+            layer.weight = torch.empty_like(layer.weight).uniform_(-bound, bound)
+            layer.bias.zero_()
+        self.first_norm.reset_parameters()
+        self.second_norm.reset_parameters()
+        knots = torch.linspace(-1, 1, self.first.out_features).to(self.first.bias)
+        if self.init == "knots":
+            place_knots(self.first, knots[:, None])
+            place_knots(self.second, self._first_layer(knots))
+        elif self.init == "reference":
+            self.first.bias.copy_(-knots * torch.empty_like(knots).normal_(std=0.01))
+
+    def _first_layer(self, p: Tensor) -> Tensor:
+        return self._activate(self.first_norm(self.first(p[:, None])))
+
+    def _activate(self, x: Tensor) -> Tensor:
+        return self.ACTIVATIONS[self.activation](x)
+
+    def basis(self, p: Tensor) -> Tensor:
+        return self._activate(self.second_norm(self.second(self._first_layer(p)))).T
+
+    def extra_repr(self) -> str:
+        return f"activation={self.activation}, init={self.init}"
+
+
+class FourierKernel(KernelNet):
+    """Random Fourier features and one ReLU layer: ``W2 relu(W1 [cos(f p), sin(f p)] + b1) + b2`` (paper, Sec. 4.2).
+
+    Args:
+        outputs: number of kernel values at a coordinate.
+        omega_0: the frequencies ``f`` start as N(0, 2 pi omega_0) and are trained.
+        hidden: basis functions, an even number.
+    """
+
+    def __init__(self, outputs: int, omega_0: float = 30.0, hidden: int = 32) -> None:
+        check_counts(outputs=outputs, hidden=hidden)
+        if hidden % 2:
+            raise ValueError(f"hidden must be even, half cosines and half sines, got {hidden}")
+        super().__init__(nn.Linear(hidden, outputs))
+        self.frequencies = nn.Linear(1, hidden // 2, bias=False)
+        self.mix = nn.Linear(hidden, hidden)
+        self.omega_0 = omega_0
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Draws all weights anew."""
+        self.frequencies.weight.normal_(std=2 * math.pi * self.omega_0)
+        self.mix.reset_parameters()
+        self.read_out.reset_parameters()
+
+    def basis(self, p: Tensor) -> Tensor:
+        phase = self.frequencies(p[:, None])
+        return nn.functional.relu(self.mix(torch.cat([phase.cos(), phase.sin()], dim=1))).T
+
+    def extra_repr(self) -> str:
+        return f"omega_0={self.omega_0:g}"

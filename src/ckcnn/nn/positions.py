@@ -1,0 +1,90 @@
+"""Where a continuous kernel is sampled. Time is counted in samples of the training grid, everywhere.
+
+A lag ``u`` (0 = now, positive = past) sits at the kernel coordinate ``p(u)``: a causal kernel lays its memory of
+`horizon` samples over [-1, 1] with the present at +1, a centred one with the present at 0 and the past below it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_ROUNDING = 1e-9  # a lag at the edge of the horizon belongs to it although dt has been rounded
+_SMOOTHING_SIGMA = 0.5  # in samples of the finer grid (paper, Appx. E.3)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a kernel can see: `horizon` training samples, all past (causal) or half past and half future."""
+
+    horizon: int
+    causal: bool = True
+
+    @property
+    def past(self) -> float:
+        """The oldest lag that is remembered."""
+        return (self.horizon - 1) if self.causal else (self.horizon - 1) / 2
+
+    @property
+    def future(self) -> float:
+        """How far the kernel looks ahead."""
+        return self.past if not self.causal else 0.0
+
+    def coordinates(self, lags: Tensor) -> Tensor:
+        """Kernel coordinates of lags: ``1 - 2 u / (horizon - 1)``, or ``-2 u / (horizon - 1)`` when centred."""
+        return float(self.causal) - 2 * lags / (self.horizon - 1)
+
+    def grid(self, length: int, dt: float) -> tuple[Tensor, int]:
+        """The lags, ``dt`` apart, that lie in the memory and can meet a sample of a signal of this length.
+
+        Returns:
+            The lags ``(L,)`` in float64, from the furthest future to the furthest past, and how many lie ahead.
+        """
+        back = min(length - 1, _steps(self.past, dt))
+        ahead = min(length - 1, _steps(self.future, dt))
+        return torch.arange(-ahead, back + 1, dtype=torch.float64) * dt, ahead
+
+
+def _steps(reach: float, dt: float) -> int:
+    return math.floor(reach / dt * (1 + _ROUNDING))
+
+
+def smooth(samples: Tensor, dt: float) -> Tensor:
+    """Blurs ``(K, L)`` functions sampled finer than the training grid, to remove what training could not see.
+
+    The paper's Gaussian (Appx. E.3): ``2 / dt + 1`` taps with sigma half a sample. Here its weights always sum to 1,
+    also at both ends, where only the taps that meet a sample count: so a constant stays the same constant.
+    """
+    half = math.ceil(1 / dt - _ROUNDING)
+    offsets = torch.arange(-half, half + 1, dtype=samples.dtype, device=samples.device)
+    taps = torch.exp(-0.5 * (offsets / _SMOOTHING_SIGMA) ** 2)[None, None]
+    blur = torch.nn.functional.conv1d(samples[:, None], taps, padding=half)
+    total = torch.nn.functional.conv1d(torch.ones_like(samples[:1, None]), taps, padding=half)
+    return (blur / total)[:, 0]
+
+
+def cell_widths(times: Tensor) -> Tensor:
+    """The stretch of time each sample stands for, the inverse of the density of samples around it (Appx. A.1).
+
+    Half the way to either neighbour; the first and the last sample mirror their only gap, so a regular grid has equal
+    cells. A single sample stands for one training sample.
+
+    Args:
+        times: ``(B, T)`` stamps that do not decrease.
+    """
+    if times.shape[-1] == 1:
+        return torch.ones_like(times)
+    gaps = times.diff()
+    gaps = torch.cat([gaps[:, :1], gaps, gaps[:, -1:]], dim=1)
+    return (gaps[:, :-1] + gaps[:, 1:]) / 2
+
+
+def newest_widths(times: Tensor) -> Tensor:
+    """The cell of each sample while it is the newest, ``(B, T)``: no later stamp is known, the last gap is mirrored."""
+    if times.shape[-1] == 1:
+        return torch.ones_like(times)
+    gaps = times.diff()
+    return torch.cat([gaps[:, :1], gaps], dim=1)
