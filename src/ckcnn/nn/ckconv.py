@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ckcnn.nn.checks import check_counts, check_dt, check_fraction, check_horizon, check_signal, check_times
-from ckcnn.nn.functional import basis_conv, fft_conv
+from ckcnn.nn.functional import basis_conv, fft_conv, full_precision
 from ckcnn.nn.irregular import ContinuousKernel, regular_step, stamped_conv
 from ckcnn.nn.kernels import KernelFactory, Siren
 from ckcnn.nn.positions import Memory, smooth
@@ -58,6 +58,7 @@ class CKConv(nn.Module):
         self.kernel_net = kernel(out_channels * in_channels)
         self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # complex numbers are not for the compiler yet
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None) -> Tensor:
         """Convolves ``(B, I, T) -> (B, O, T)``.
 
@@ -65,8 +66,7 @@ class CKConv(nn.Module):
             x: signal.
             dt: sampling step in training samples: 2 is half the training rate, 0.5 twice the rate.
             times: the stamp of every sample, ``(B, T)``, in training samples, instead of `dt`. Equal steps are the
-                same as `dt`. Otherwise each sample counts with the stretch of time around it; its newest stretch,
-                not yet bounded by a later sample, is taken to be as long as the last.
+                same as `dt`; otherwise each sample counts with the stretch of time that it stands for.
 
         Raises:
             ValueError: if an argument does not fit; the message says what was expected.
@@ -81,7 +81,7 @@ class CKConv(nn.Module):
             if step is None:
                 return self._forward_stamped(x, times)
             dt = step
-        with torch.autocast(x.device.type, enabled=False):
+        with full_precision(x.device):
             basis, weight, ahead = self._parts(x.shape[-1], dt)
             if self.training and self.weight_dropout:
                 return fft_conv(x, self._drop(weight @ basis), self.bias, ahead)
@@ -127,7 +127,7 @@ class CKConv(nn.Module):
         return weight.view(self.out_channels, self.in_channels, -1)
 
     def _forward_stamped(self, x: Tensor, times: Tensor) -> Tensor:
-        with torch.autocast(x.device.type, enabled=False):
+        with full_precision(x.device):
             weight = self._read_out()
             dropout = self._drop if self.training and self.weight_dropout else None
             return stamped_conv(x, times, ContinuousKernel(self.memory, self._basis, weight, dropout), self.bias)

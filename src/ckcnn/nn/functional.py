@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
+from torch.amp.autocast_mode import is_autocast_available
 
 from ckcnn.nn.checks import check_signal
 from ckcnn.nn.spectral import SpectralConv, fft_length
@@ -32,6 +35,10 @@ def fft_conv(x: Tensor, kernel: Tensor, bias: Tensor | None = None, advance: int
         raise ValueError(f"kernel must have shape (out, in, lags), all at least 1, got {tuple(kernel.shape)}")
     if not 0 <= advance < kernel.shape[-1]:
         raise ValueError(f"advance must lie in [0, {kernel.shape[-1]}), the lags of the kernel, got {advance}")
+    if bias is not None and tuple(bias.shape) != (len(kernel),):
+        raise ValueError(
+            f"bias must have shape ({len(kernel)},), one value per output channel, got {tuple(bias.shape)}"
+        )
     check_signal(x, kernel.shape[1], kernel.dtype)
     return _spectral_conv(x, bias, advance, kernel)
 
@@ -44,6 +51,13 @@ def basis_conv(x: Tensor, basis: Tensor, weight: Tensor, bias: Tensor | None = N
     return _spectral_conv(x, bias, advance, basis, weight)
 
 
+def full_precision(device: torch.device) -> AbstractContextManager[object]:
+    """Switches autocast off: half precision is too coarse for an FFT and for the phases of a kernel net."""
+    if is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()
+
+
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def _spectral_conv(x: Tensor, bias: Tensor | None, advance: int, *parts: Tensor) -> Tensor:
     """Brings everything to one type the FFT knows; out of reach of autocast and of the compiler."""
@@ -52,7 +66,7 @@ def _spectral_conv(x: Tensor, bias: Tensor | None, advance: int, *parts: Tensor)
     dtype = torch.promote_types(parts[0].dtype, torch.float32)
     parts = (parts[0][..., :lags], *parts[1:])
     n = fft_length(length, max(advance, lags - 1 - advance))
-    with torch.autocast(x.device.type, enabled=False):
+    with full_precision(x.device):
         y: Tensor = SpectralConv.apply(  # type: ignore[no-untyped-call]
             x.to(dtype), None if bias is None else bias.to(dtype), n, advance, *(part.to(dtype) for part in parts)
         )

@@ -2,9 +2,9 @@
 
     y[i] = sum over j of  kernel(t_i - t_j) @ x[j] * width_ij,   t_i - t_j within the memory, j <= i if causal
 
-``width_ij`` is the stretch of time that sample ``j`` stands for, as known when sample ``i`` arrives: half the way to
-either neighbour, and for the newest sample of a causal layer its last gap. So no output depends on a later stamp:
-when the next measurement happens can give away what it will show.
+``width_ij`` is the stretch of time that sample ``j`` stands for: half the way to either neighbour. A causal layer takes
+it as known when sample ``i`` arrives, the last gap for the newest sample. So no output depends on a later stamp: when
+the next measurement is taken can give away what it will show.
 """
 
 # B batch, O out channels, I in channels, T time, L lags, K basis functions, R rows (outputs) of one block
@@ -105,12 +105,12 @@ def _conv_by_pairs(signal: Tensor, stamps: Tensor, kernel: ContinuousKernel) -> 
 
 def _block(signal: Tensor, stamps: Tensor, kernel: ContinuousKernel, start: int, stop: int) -> Tensor:
     """Outputs `start` to `stop`: ``(B, O, R)``."""
-    memory = kernel.memory
-    seen = stop if memory.causal else stamps.shape[-1]
+    causal = kernel.memory.causal
+    seen = stop if causal else stamps.shape[-1]
     lags = (stamps[:, start:stop, None] - stamps[:, None, :seen]).to(signal.dtype)  # (B, R, T)
-    live = (lags <= memory.past) & (lags >= -memory.future)
-    if memory.causal:
-        live = live.tril(start)  # equal stamps: only what came before
+    live = kernel.memory.sees(lags)
+    if causal:
+        live = live.tril(start)  # of equal stamps only those that came before
     basis = kernel.basis(lags.flatten()).view(-1, *lags.shape) * live  # (K, B, R, T)
     seen_by = torch.einsum("kbrt,bit->bkir", basis, signal[..., :seen])
     return torch.einsum("oik,bkir->bor", kernel.weight, seen_by)

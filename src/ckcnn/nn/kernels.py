@@ -64,8 +64,7 @@ class Siren(KernelNet):
     def __init__(self, outputs: int, omega_0: float = 30.0, hidden: int = 32, init: SirenInit = "siren") -> None:
         check_counts(outputs=outputs, hidden=hidden)
         check_choice("init", init, get_args(SirenInit))
-        if not (math.isfinite(omega_0) and omega_0 > 0):
-            raise ValueError(f"omega_0 must be a positive number, got {omega_0!r}")
+        _check_omega_0(omega_0)
         super().__init__(weight_norm(nn.Linear(hidden, outputs)))
         self.first = weight_norm(nn.Linear(1, hidden))
         self.second = weight_norm(nn.Linear(hidden, hidden))
@@ -143,18 +142,22 @@ class MLPKernel(KernelNet):
         knots = torch.linspace(-1, 1, self.first.out_features).to(self.first.bias)
         if self.init == "knots":
             place_knots(self.first, knots[:, None])
-            place_knots(self.second, self._first_layer(knots))
+            place_knots(self.second, self._activate(self._first_input(knots)))
         elif self.init == "reference":
             self.first.bias.copy_(-knots * torch.empty_like(knots).normal_(std=0.01))
 
-    def _first_layer(self, p: Tensor) -> Tensor:
-        return self._activate(self.first_norm(self.first(p[:, None])))
+    def _first_input(self, p: Tensor) -> Tensor:
+        """What the first activation receives: ``(L,) -> (L, K)``."""
+        return self.first_norm(self.first(p[:, None]))
+
+    def _second_input(self, p: Tensor) -> Tensor:
+        return self.second_norm(self.second(self._activate(self._first_input(p))))
 
     def _activate(self, x: Tensor) -> Tensor:
         return self.ACTIVATIONS[self.activation](x)
 
     def basis(self, p: Tensor) -> Tensor:
-        return self._activate(self.second_norm(self.second(self._first_layer(p)))).T
+        return self._activate(self._second_input(p)).T
 
     def extra_repr(self) -> str:
         return f"activation={self.activation}, init={self.init}"
@@ -173,6 +176,7 @@ class FourierKernel(KernelNet):
         check_counts(outputs=outputs, hidden=hidden)
         if hidden % 2:
             raise ValueError(f"hidden must be even, half cosines and half sines, got {hidden}")
+        _check_omega_0(omega_0)
         super().__init__(nn.Linear(hidden, outputs))
         self.frequencies = nn.Linear(1, hidden // 2, bias=False)
         self.mix = nn.Linear(hidden, hidden)
@@ -192,3 +196,8 @@ class FourierKernel(KernelNet):
 
     def extra_repr(self) -> str:
         return f"omega_0={self.omega_0:g}"
+
+
+def _check_omega_0(omega_0: float) -> None:
+    if not (math.isfinite(omega_0) and omega_0 > 0):
+        raise ValueError(f"omega_0 must be a positive number, got {omega_0!r}")

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-_ROUNDING = 1e-9  # a lag at the edge of the horizon belongs to it although dt has been rounded
+_ROUNDING = 1e-6  # of the memory: a lag at its edge belongs to it although stamps and steps are rounded
 _SMOOTHING_SIGMA = 0.5  # in samples of the finer grid (paper, Appx. E.3)
+_SMOOTHING_REACH = 6  # samples, beyond which the Gaussian is below 1e-31
 
 
 @dataclass(frozen=True)
@@ -37,19 +38,21 @@ class Memory:
         """Kernel coordinates of lags: ``1 - 2 u / (horizon - 1)``, or ``-2 u / (horizon - 1)`` when centred."""
         return float(self.causal) - 2 * lags / (self.horizon - 1)
 
+    def sees(self, lags: Tensor) -> Tensor:
+        """Which lags lie in the memory."""
+        slack = _ROUNDING * self.horizon
+        return (lags <= self.past + slack) & (lags >= -self.future - slack)
+
     def grid(self, length: int, dt: float) -> tuple[Tensor, int]:
         """The lags, ``dt`` apart, that lie in the memory and can meet a sample of a signal of this length.
 
         Returns:
             The lags ``(L,)`` in float64, from the furthest future to the furthest past, and how many lie ahead.
         """
-        back = min(length - 1, _steps(self.past, dt))
-        ahead = min(length - 1, _steps(self.future, dt))
+        slack = _ROUNDING * self.horizon
+        back = min(length - 1, math.floor((self.past + slack) / dt))
+        ahead = min(length - 1, math.floor((self.future + slack) / dt)) if not self.causal else 0
         return torch.arange(-ahead, back + 1, dtype=torch.float64) * dt, ahead
-
-
-def _steps(reach: float, dt: float) -> int:
-    return math.floor(reach / dt * (1 + _ROUNDING))
 
 
 def smooth(samples: Tensor, dt: float) -> Tensor:
@@ -58,7 +61,7 @@ def smooth(samples: Tensor, dt: float) -> Tensor:
     The paper's Gaussian (Appx. E.3): ``2 / dt + 1`` taps with sigma half a sample. Here its weights always sum to 1,
     also at both ends, where only the taps that meet a sample count: so a constant stays the same constant.
     """
-    half = math.ceil(1 / dt - _ROUNDING)
+    half = min(_SMOOTHING_REACH, math.ceil(1 / dt * (1 - _ROUNDING)))
     offsets = torch.arange(-half, half + 1, dtype=samples.dtype, device=samples.device)
     taps = torch.exp(-0.5 * (offsets / _SMOOTHING_SIGMA) ** 2)[None, None]
     blur = torch.nn.functional.conv1d(samples[:, None], taps, padding=half)
@@ -83,8 +86,8 @@ def cell_widths(times: Tensor) -> Tensor:
 
 
 def newest_widths(times: Tensor) -> Tensor:
-    """The cell of each sample while it is the newest, ``(B, T)``: no later stamp is known, the last gap is mirrored."""
-    if times.shape[-1] == 1:
-        return torch.ones_like(times)
-    gaps = times.diff()
-    return torch.cat([gaps[:, :1], gaps], dim=1)
+    """The stretch each sample stands for while it is the newest and no later stamp is known, ``(B, T)``.
+
+    Its last gap, mirrored; the very first sample stands for one training sample.
+    """
+    return torch.cat([torch.ones_like(times[:, :1]), times.diff()], dim=1)

@@ -1,0 +1,50 @@
+"""Imports follow the flow of data and never point back."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted([*ROOT.glob("src/ckcnn/**/*.py"), *ROOT.glob("datamodules/**/*.py")])
+
+
+def imported(path: Path) -> set[str]:
+    """Full names of the modules that a file imports."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: relative import"
+            names.add(node.module or "")
+    return names
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_import_rule(path: Path) -> None:
+    tops = {name.split(".")[0] for name in imported(path)}
+    if "nn" in path.parent.parts:
+        ours = {name for name in imported(path) if name.startswith("ckcnn")}
+        assert all(name.startswith("ckcnn.nn") for name in ours), ours
+        assert tops <= {"ckcnn", "torch"} | set(__import__("sys").stdlib_module_names)
+    if "datamodules" in path.parts:
+        assert "ckcnn" not in tops
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_and_functions_are_small(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= 300
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            if body:
+                lines = (body[-1].end_lineno or 0) - body[0].lineno + 1
+                assert lines <= 50, f"{node.name} has {lines} lines"
+
+
+def test_the_walk_finds_something() -> None:
+    assert any(path.name == "ckconv.py" for path in SOURCES)
