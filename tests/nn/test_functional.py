@@ -66,9 +66,11 @@ def test_gradient_of_each_input_alone(wanted: int) -> None:
     assert torch.equal(alone, every)
 
 
-def test_slices_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel spectrum in many slices and a batch in many chunks give what one piece gives."""
-    shapes = [(19, 3, 50), (5,), (4, 50), (5, 3, 4)]
+@pytest.mark.parametrize("channels", [(3, 5), (4, 4)])
+def test_small_pieces_change_nothing(channels: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices of frequencies, chunks of channels, spectra made again, memory used twice: all as in one piece."""
+    i, o = channels
+    shapes = [(9, i, 50), (o,), (4, 50), (o, i, 4)]
     inputs = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
     x, bias, basis, weight = inputs
 
@@ -77,10 +79,11 @@ def test_slices_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
         return factored + gradients(fft_conv(x, weight @ basis, bias), inputs)
 
     whole = both()
-    monkeypatch.setattr("ckcnn.nn.spectral._CHUNK_BYTES", 1)
-    monkeypatch.setattr("ckcnn.nn.kernel_spectrum._SLICE_BYTES", 7 * 5 * 3 * 16)
-    for cut, uncut in zip(both(), whole, strict=True):
-        assert (cut - uncut).abs().max() <= 1e-12
+    monkeypatch.setattr("ckcnn.nn.kernel_spectrum._SLICE_BYTES", 7 * o * i * 16)
+    for constant in ("_CHUNK_BYTES", "_KEEP_BYTES"):
+        monkeypatch.setattr(f"ckcnn.nn.spectral.{constant}", 1)
+        for cut, uncut in zip(both(), whole, strict=True):
+            assert (cut - uncut).abs().max() <= 1e-12
 
 
 def test_backward_twice_through_a_kept_graph() -> None:

@@ -61,6 +61,11 @@ def test_block_is_the_papers() -> None:
     assert isinstance(CKBlock(4, 4, conv).shortcut, nn.Identity)
 
 
+def test_shortcut_is_a_1x1_convolution() -> None:
+    shortcut, x = CKBlock(3, 4, conv).double().shortcut, torch.randn(2, 3, 7, dtype=torch.float64)
+    assert torch.allclose(shortcut(x), nn.functional.conv1d(x, shortcut.weight, shortcut.bias), atol=1e-12)
+
+
 def test_step_norm_is_layer_norm_over_channels() -> None:
     norm, x = StepNorm(5).double(), torch.randn(2, 5, 7, dtype=torch.float64)
     with torch.no_grad():
@@ -96,41 +101,52 @@ def test_global_norm_is_not_causal() -> None:
     assert influence(net, torch.randn(1, 2, 20, dtype=torch.float64)).triu(1).max() > 1e-9
 
 
-class TestReadout:
-    x = torch.randn(3, 2, 20)
-    lengths = torch.tensor([20, 7, 1])
+LENGTHS = torch.tensor([20, 7, 1])
 
-    def both(self, readout: Readout) -> tuple[CKNet, Tensor]:
-        """A network with this read-out, and what it would read at every step."""
-        every = make_net(norm="step", readout="every_step").eval()
-        net = make_net(norm="step", readout=readout).eval()
-        net.load_state_dict(every.state_dict())
-        return net, every(self.x)
 
-    def test_last(self) -> None:
-        net, every = self.both("last")
-        assert torch.allclose(net(self.x), every[..., -1], atol=1e-6)
-        assert torch.allclose(net(self.x, lengths=self.lengths), every[..., -1], atol=1e-6)
+def with_every_step(readout: Readout, x: Tensor) -> tuple[CKNet, Tensor]:
+    """A network with this read-out, and what it would read at every step."""
+    every = make_net(norm="step", readout="every_step").double().eval()
+    net = make_net(norm="step", readout=readout).double().eval()
+    net.load_state_dict(every.state_dict())
+    return net, every(x)
 
-    def test_last_valid(self) -> None:
-        net, every = self.both("last_valid")
-        expected = torch.stack([every[i, :, n - 1] for i, n in enumerate(self.lengths)])
-        assert torch.allclose(net(self.x, lengths=self.lengths), expected, atol=1e-6)
-        with pytest.raises(ValueError, match='readout "last_valid" needs lengths'):
-            net(self.x)
 
-    def test_mean(self) -> None:
-        net, every = self.both("mean")
-        assert torch.allclose(net(self.x), every.mean(-1), atol=1e-6)
-        expected = torch.stack([every[i, :, :n].mean(-1) for i, n in enumerate(self.lengths)])
-        assert torch.allclose(net(self.x, lengths=self.lengths), expected, atol=1e-6)
+def sequences() -> Tensor:
+    return torch.randn(3, 2, 20, dtype=torch.float64)
 
-    def test_last_valid_ignores_padding(self) -> None:
-        net, _ = self.both("last_valid")
-        padded = self.x.clone()
-        padded[1, :, 7:] = 100.0
-        padded[2, :, 1:] = -100.0
-        assert torch.allclose(net(padded, lengths=self.lengths), net(self.x, lengths=self.lengths), atol=1e-5)
+
+def test_readout_last() -> None:
+    x = sequences()
+    net, every = with_every_step("last", x)
+    assert torch.allclose(net(x), every[..., -1], atol=1e-12)
+    assert torch.allclose(net(x, lengths=LENGTHS), every[..., -1], atol=1e-12)
+
+
+def test_readout_last_valid() -> None:
+    x = sequences()
+    net, every = with_every_step("last_valid", x)
+    expected = torch.stack([every[i, :, n - 1] for i, n in enumerate(LENGTHS)])
+    assert torch.allclose(net(x, lengths=LENGTHS), expected, atol=1e-12)
+    with pytest.raises(ValueError, match='readout "last_valid" needs lengths'):
+        net(x)
+
+
+def test_readout_mean() -> None:
+    x = sequences()
+    net, every = with_every_step("mean", x)
+    assert torch.allclose(net(x), every.mean(-1), atol=1e-12)
+    expected = torch.stack([every[i, :, :n].mean(-1) for i, n in enumerate(LENGTHS)])
+    assert torch.allclose(net(x, lengths=LENGTHS), expected, atol=1e-12)
+
+
+def test_readout_last_valid_ignores_padding() -> None:
+    x = sequences()
+    net, _ = with_every_step("last_valid", x)
+    padded = x.clone()
+    padded[1, :, 7:] = 100.0
+    padded[2, :, 1:] = -100.0
+    assert torch.allclose(net(padded, lengths=LENGTHS), net(x, lengths=LENGTHS), atol=1e-10)
 
 
 def test_dropouts_act_only_in_training() -> None:

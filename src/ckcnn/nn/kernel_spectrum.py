@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -27,10 +26,10 @@ class KernelSpectrum(ABC):
         self.out_channels, self.in_channels, self.lags = shape
         self.n, self.frequencies, self.advance = n, n // 2 + 1, advance
 
-    def slices(self, dtype: torch.dtype) -> Iterator[slice]:
+    def slices(self, dtype: torch.dtype) -> list[slice]:
         """The frequencies, in slices of a size that suits the cache."""
         step = max(1, _SLICE_BYTES // (self.out_channels * self.in_channels * dtype.itemsize))
-        return (slice(start, min(start + step, self.frequencies)) for start in range(0, self.frequencies, step))
+        return [slice(start, min(start + step, self.frequencies)) for start in range(0, self.frequencies, step)]
 
     @abstractmethod
     def read(self, part: slice) -> Tensor:

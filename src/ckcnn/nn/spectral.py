@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 from ckcnn.nn.kernel_spectrum import kernel_spectrum
 
 _CHUNK_BYTES = 2 << 20  # of spectrum between transform and transposition: about a core's second-level cache
-_CHUNK_SIGNALS = 8  # at least: the transposition then writes whole cache lines
+_KEEP_BYTES = 64 << 20  # larger spectra of the signal are made again in the backward pass, to halve its memory
 
 
 class SpectralConv(torch.autograd.Function):
@@ -39,33 +39,51 @@ class SpectralConv(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, bias: Tensor | None, n: int, advance: int, *parts: Tensor) -> Tensor:
+        """Results are allocated before what is soon freed: memory grows and shrinks like a stack, without holes."""
         kernel = kernel_spectrum(parts, n, advance)
+        y = x.new_empty(len(x), kernel.out_channels, x.shape[-1])
         x_hat = to_frequency(x, n)  # (F, I, B)
-        y_hat = x_hat.new_empty(len(x_hat), kernel.out_channels, len(x))  # (F, O, B)
+        keep = x_hat.nbytes <= _KEEP_BYTES
+        y_hat = None  # (F, O, B)
         for part in kernel.slices(x_hat.dtype):
-            torch.bmm(kernel.read(part), x_hat[part], out=y_hat[part])
-        ctx.save_for_backward(x_hat if any(ctx.needs_input_grad[4:]) else None)
+            y_hat = _put(torch.bmm(kernel.read(part), x_hat[part]), part, y_hat, x_hat, keep)
+        if any(ctx.needs_input_grad[4:]):
+            ctx.save_for_backward(x_hat if keep else x)
         ctx.kernel, ctx.length = kernel, x.shape[-1]
-        return to_time(y_hat, n, x.shape[-1], bias)
+        assert y_hat is not None
+        return to_time(y_hat, n, y, bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Works on conjugate gradients: conjugating within a transposition is free, within a product it is not."""
-        (x_hat,), kernel = ctx.saved_tensors, ctx.kernel
+        kernel, saved = ctx.kernel, ctx.saved_tensors
         needs_x, needs_bias, _, _, *needs_parts = ctx.needs_input_grad
+        grad_x = grad.new_empty(len(grad), kernel.in_channels, ctx.length) if needs_x else None
         grad_hat = to_frequency(grad, kernel.n, conjugate=True)  # (F, O, B)
-        grad_x_hat = grad_hat.new_empty(len(grad_hat), kernel.in_channels, len(grad)) if needs_x else None
-        gradient = kernel.gradient() if any(needs_parts) else None
+        grad_bias = grad_hat[0].real.sum(-1) if needs_bias else None  # frequency 0 is the sum over time
+        if gradient := kernel.gradient() if saved else None:
+            x_hat = saved[0] if saved[0].is_complex() else to_frequency(saved[0], kernel.n)
+        grad_x_hat = None
         for part in kernel.slices(grad_hat.dtype):
-            if grad_x_hat is not None:
-                torch.bmm(kernel.read(part).mT, grad_hat[part], out=grad_x_hat[part])
             if gradient is not None:
                 gradient.add(part, torch.bmm(grad_hat[part], x_hat[part].mT))
-        grad_bias = grad_hat[0].real.sum(-1) if needs_bias else None  # frequency 0 is the sum over time
-        del grad_hat, x_hat
-        grad_x = to_time(grad_x_hat.conj(), kernel.n, ctx.length) if grad_x_hat is not None else None
+            if grad_x is not None:
+                grad_x_hat = _put(torch.bmm(kernel.read(part).mT, grad_hat[part]), part, grad_x_hat, grad_hat)
+        if grad_x is not None and grad_x_hat is not None:
+            to_time(grad_x_hat.conj(), kernel.n, grad_x)
         return grad_x, grad_bias, None, None, *(gradient.of_parts() if gradient else [None] * len(needs_parts))
+
+
+def _put(piece: Tensor, part: slice, whole: Tensor | None, used: Tensor, keep: bool = False) -> Tensor:
+    """Puts a slice of frequencies into the whole; that takes over the memory of `used` if it may and has the shape."""
+    if len(piece) == len(used):
+        return piece
+    if whole is None:
+        fits = piece.shape[1:] == used.shape[1:]
+        whole = used if fits and not keep else used.new_empty(len(used), *piece.shape[1:])
+    whole[part] = piece
+    return whole
 
 
 def fft_length(length: int, reach: int) -> int:
@@ -92,31 +110,32 @@ def to_frequency(x: Tensor, n: int, conjugate: bool = False) -> Tensor:
     batch, channels, length = x.shape
     frequencies = n // 2 + 1
     x_hat = torch.empty(frequencies, channels, batch, dtype=x.dtype.to_complex(), device=x.device)
-    chunks = _chunks(batch, channels * frequencies * x_hat.itemsize)
-    padded = x.new_zeros(min(chunks.step, batch), channels, n)
-    for start in chunks:
-        chunk = slice(start, min(start + chunks.step, batch))
-        signals = padded[: chunk.stop - start]
-        signals[..., :length] = x[chunk]
+    step = _channels_at_once(x_hat)
+    padded = x.new_zeros(batch, min(step, channels), n)
+    for start in range(0, channels, step):
+        chunk = slice(start, min(start + step, channels))
+        signals = padded[:, : chunk.stop - start]
+        signals[..., :length] = x[:, chunk]
         spectrum = torch.fft.rfft(signals).permute(2, 1, 0)
-        x_hat[..., chunk] = spectrum.conj() if conjugate else spectrum
+        x_hat[:, chunk] = spectrum.conj() if conjugate else spectrum
     return x_hat
 
 
-def to_time(y_hat: Tensor, n: int, length: int, bias: Tensor | None = None) -> Tensor:
-    """The first `length` samples of the signals with these spectra: ``(F, C, B) -> (B, C, T)``."""
-    frequencies, channels, batch = y_hat.shape
-    y = torch.empty(batch, channels, length, dtype=y_hat.dtype.to_real(), device=y_hat.device)
-    chunks = _chunks(batch, channels * frequencies * y_hat.itemsize)
-    for start in chunks:
-        chunk = slice(start, start + chunks.step)
-        signals = torch.fft.irfft(y_hat[..., chunk].permute(2, 1, 0), n)[..., :length]
+def to_time(y_hat: Tensor, n: int, y: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Fills `y` with the first samples of the signals with these spectra: ``(F, C, B) -> (B, C, T)``."""
+    _, channels, length = y.shape
+    step = _channels_at_once(y_hat)
+    for start in range(0, channels, step):
+        chunk = slice(start, start + step)
+        signals = torch.fft.irfft(y_hat[:, chunk].permute(2, 1, 0), n)[..., :length]
         if bias is None:
-            y[chunk] = signals
+            y[:, chunk] = signals
         else:
-            torch.add(signals, bias[:, None], out=y[chunk])
+            torch.add(signals, bias[chunk, None], out=y[:, chunk])
     return y
 
 
-def _chunks(batch: int, bytes_each: int) -> range:
-    return range(0, batch, max(_CHUNK_SIGNALS, _CHUNK_BYTES // bytes_each))
+def _channels_at_once(x_hat: Tensor) -> int:
+    """As many channels as stay in the cache between transform and transposition; the batch stays whole lines."""
+    frequencies, _, batch = x_hat.shape
+    return max(1, _CHUNK_BYTES // (frequencies * batch * x_hat.itemsize))
