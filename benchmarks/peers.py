@@ -32,7 +32,7 @@ class TCN(nn.Module):
         super().__init__()
         reach = 2 * (self.WIDTH - 1)
         levels = math.ceil(math.log2((length - 1) / reach + 1))
-        hidden = round(math.sqrt(parameters / (2 * levels * self.WIDTH)))
+        hidden = round(math.sqrt(parameters / ((2 * levels - 1) * self.WIDTH)))  # the first convolution is small
         channels = [in_channels] + [hidden] * levels
         self.blocks = nn.ModuleList(_Block(channels[i], hidden, 2**i) for i in range(levels))
         self.head = nn.Linear(hidden, classes)

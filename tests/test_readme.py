@@ -1,0 +1,38 @@
+"""What the README shows runs as it stands."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_python_in_the_readme_runs() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len(blocks) >= 2
+    names: dict[str, object] = {}
+    exec("\n".join(blocks), names)
+    assert names["y"].shape == (8, 30, 182)  # type: ignore[attr-defined]
+    assert names["scores"].shape == (64, 10)  # type: ignore[attr-defined]
+
+
+def test_every_public_name_in_the_readme_exists() -> None:
+    import ckcnn.nn
+
+    table = (ROOT / "README.md").read_text().split("| module |")[1].split("\n\n")[0]
+    names = set(re.findall(r"^\| (.*?) \|", table, re.MULTILINE)[1:])
+    mentioned = {name for cell in names for name in re.findall(r"`(\w+)`", cell)}
+    assert len(mentioned) >= 10
+    assert all(hasattr(ckcnn.nn, name) for name in mentioned)
+
+
+def test_every_make_target_in_the_readme_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`?make ([a-z-]+)", (ROOT / "README.md").read_text())) <= targets
+
+
+def test_first_fit_learns() -> None:
+    accuracy = runpy.run_path(str(ROOT / "notebooks" / "first_fit.py"))["main"](epochs=3)
+    assert accuracy > 0.5
