@@ -62,11 +62,12 @@ def test_smoothing_is_the_papers_gaussian() -> None:
 
 @pytest.mark.parametrize("horizon", [11, 12])
 @pytest.mark.parametrize("length", [1, 4, 11, 30])
-def test_centred_looks_both_ways(horizon: int, length: int) -> None:
+@pytest.mark.parametrize("dt", [1.0, 2.0, 1.3])
+def test_centred_looks_both_ways(horizon: int, length: int, dt: float) -> None:
     layer, x = make_layer(horizon, causal=False), signal(length)
-    half = (horizon - 1) // 2
-    kernel = direct.kernel_at(layer, list(range(-half, half + 1)))
-    assert (layer(x) - direct.convolve(x, kernel, layer.bias, half)).abs().max() <= 1e-10
+    half = int((horizon - 1) / 2 / dt)
+    kernel = dt * direct.kernel_at(layer, [dt * j for j in range(-half, half + 1)])
+    assert (layer(x, dt) - direct.convolve(x, kernel, layer.bias, half)).abs().max() <= 1e-10
 
 
 @pytest.mark.parametrize("options", [{}, {"causal": False}, {"bias": False}])

@@ -4,8 +4,9 @@ from ckcnn.nn.block import CKBlock, ConvFactory
 from ckcnn.nn.ckconv import CKConv
 from ckcnn.nn.fftconv import FFTConv
 from ckcnn.nn.functional import fft_conv
-from ckcnn.nn.kernels import FourierKernel, KernelFactory, KernelNet, MLPKernel, Siren
+from ckcnn.nn.kernels import FourierKernel, KernelFactory, KernelNet, Siren
 from ckcnn.nn.memory import keep_memory
+from ckcnn.nn.mlp_kernel import MLPKernel
 from ckcnn.nn.network import CKBackbone, CKNet, CKTextNet
 from ckcnn.nn.normalization import StepNorm
 from ckcnn.nn.regularization import kernel_penalty
