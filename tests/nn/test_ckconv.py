@@ -120,6 +120,9 @@ class TestKernel:
     def test_is_differentiable(self) -> None:
         make_layer().kernel(12).square().sum().backward()
 
+    def test_memory_has_a_length(self) -> None:
+        assert make_layer(17).horizon == 17
+
     def test_impulse_response(self) -> None:
         layer = make_layer(bias=False)
         impulse = torch.zeros(3, 3, 20, dtype=torch.float64)
@@ -227,6 +230,13 @@ class TestEcosystem:
         assert torch.equal(y, layer(x))
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert layer(x.bfloat16()).dtype == torch.bfloat16
+            kernel, norm = layer.kernel(784), layer.kernel_norm()
+        assert torch.equal(kernel, layer.kernel(784))
+        assert torch.equal(norm, layer.kernel_norm())
+        stamps = torch.rand(4, 784).cumsum(1)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            stamped = layer(x[..., :20], times=stamps[:, :20])
+        assert torch.equal(stamped, layer(x[..., :20], times=stamps[:, :20]))
 
     @pytest.mark.filterwarnings("ignore:The .grad attribute")  # dynamo looks at it
     @pytest.mark.parametrize("options", [{}, {"causal": False}, {"weight_dropout": 0.1}])
@@ -258,6 +268,19 @@ class TestEcosystem:
         y = layer(signal(20).to("meta"), dt=0.5)
         assert y.shape == (2, 4, 20)
         assert y.device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (lambda _: nn.Linear(1, 12), "kernel must make a KernelNet for a number of outputs, got Linear"),
+        (lambda _: Siren(11), r"must read out 12 values \(out x in channels\) with a bias, got .*out_features=11"),
+        (lambda n: KernelNet(nn.Linear(4, n, bias=False)), "must read out 12 values .* bias=False"),
+    ],
+)
+def test_bad_kernel_net(kernel: KernelFactory, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CKConv(3, 4, 12, kernel=kernel)
 
 
 def bad(**changes: object) -> dict[str, object]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ckcnn.nn.checks import check_counts, check_dt, check_fraction, check_horizon, check_signal, check_times
 from ckcnn.nn.functional import basis_conv, fft_conv, full_precision
 from ckcnn.nn.irregular import ContinuousKernel, regular_step, stamped_conv
-from ckcnn.nn.kernels import KernelFactory, Siren
+from ckcnn.nn.kernels import KernelFactory, Siren, check_kernel_net
 from ckcnn.nn.positions import Memory, smooth
 
 
@@ -56,7 +56,13 @@ class CKConv(nn.Module):
         self.in_channels, self.out_channels = in_channels, out_channels
         self.memory, self.weight_dropout = Memory(horizon, causal), weight_dropout
         self.kernel_net = kernel(out_channels * in_channels)
+        check_kernel_net(self.kernel_net, out_channels * in_channels)
         self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
+
+    @property
+    def horizon(self) -> int:
+        """The length of the memory in training samples."""
+        return self.memory.horizon
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # complex numbers are not for the compiler yet
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None) -> Tensor:
@@ -95,16 +101,19 @@ class CKConv(nn.Module):
         check_counts(length=length)
         check_dt(dt)
         reach = length if self.memory.causal else length // 2 + 1
-        basis, weight, ahead = self._parts(reach, dt)
+        with full_precision(self.kernel_net.read_out.bias.device):
+            basis, weight, ahead = self._parts(reach, dt)
+            kernel = weight @ basis
         before = 0 if self.memory.causal else length // 2 - ahead
-        kernel = nn.functional.pad(weight @ basis, (before, max(0, length - before - basis.shape[-1])))
-        return kernel[..., :length]
+        after = max(0, length - before - kernel.shape[-1])
+        return nn.functional.pad(kernel, (before, after))[..., :length]
 
     def kernel_norm(self) -> Tensor:
         """The Frobenius norm of the kernel on the training grid, not squared, without ever building the kernel."""
-        basis, weight, _ = self._parts(self.memory.horizon, 1.0)
-        rows = weight.flatten(0, 1)  # (O I, K)
-        square = ((rows @ (basis @ basis.T)) * rows).sum()
+        with full_precision(self.kernel_net.read_out.bias.device):
+            basis, weight, _ = self._parts(self.horizon, 1.0)
+            rows = weight.flatten(0, 1)  # (O I, K)
+            square = ((rows @ (basis @ basis.T)) * rows).sum()
         return square.clamp_min(torch.finfo(square.dtype).tiny).sqrt()
 
     def _parts(self, length: int, dt: float) -> tuple[Tensor, Tensor, int]:
@@ -136,5 +145,5 @@ class CKConv(nn.Module):
         return nn.functional.dropout(kernel, self.weight_dropout)
 
     def extra_repr(self) -> str:
-        memory = f"horizon={self.memory.horizon}" + ("" if self.memory.causal else ", causal=False")
+        memory = f"horizon={self.horizon}" + ("" if self.memory.causal else ", causal=False")
         return f"{self.in_channels}, {self.out_channels}, {memory}"

@@ -40,6 +40,16 @@ class KernelNet(nn.Module):
         return self.read_out(self.basis(p).T).T
 
 
+def check_kernel_net(net: nn.Module, outputs: int) -> None:
+    """`net` must be a `KernelNet` whose read-out has a bias and this many outputs."""
+    if not isinstance(net, KernelNet):
+        raise ValueError(f"kernel must make a KernelNet for a number of outputs, got {type(net).__name__}")
+    if net.read_out.out_features != outputs or net.read_out.bias is None:
+        raise ValueError(
+            f"the kernel net must read out {outputs} values (out x in channels) with a bias, got {net.read_out}"
+        )
+
+
 KernelFactory = Callable[[int], KernelNet]
 """Makes the kernel net for a number of outputs, such as ``functools.partial(Siren, omega_0=30.0)``."""
 
