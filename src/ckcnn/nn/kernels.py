@@ -44,10 +44,10 @@ def check_kernel_net(net: nn.Module, outputs: int) -> None:
     """`net` must be a `KernelNet` whose read-out has a bias and this many outputs."""
     if not isinstance(net, KernelNet):
         raise ValueError(f"kernel must make a KernelNet for a number of outputs, got {type(net).__name__}")
-    if net.read_out.out_features != outputs or net.read_out.bias is None:
-        raise ValueError(
-            f"the kernel net must read out {outputs} values (out x in channels) with a bias, got {net.read_out}"
-        )
+    layer = net.read_out
+    if layer.out_features != outputs or layer.bias is None:
+        came = f"{layer.out_features} {'without' if layer.bias is None else 'with'} a bias"
+        raise ValueError(f"the kernel net must read out {outputs} values (out x in channels) with a bias, got {came}")
 
 
 KernelFactory = Callable[[int], KernelNet]
