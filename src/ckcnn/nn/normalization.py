@@ -1,4 +1,4 @@
-"""The two normalisations of the backbone (paper, Appx. E.1; DESIGN: one looks into the future, one does not)."""
+"""The two normalisations of the backbone (paper, Appx. E.1): one looks into the future, the other does not."""
 
 from __future__ import annotations
 

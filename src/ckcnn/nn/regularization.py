@@ -1,4 +1,4 @@
-"""The penalty that the authors call weight decay (PROTOCOL: un-squared norms of sampled kernel and bias)."""
+"""The penalty that the paper calls weight decay: in the authors' code, un-squared norms of sampled kernels and biases."""
 
 from __future__ import annotations
 
