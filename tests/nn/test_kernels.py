@@ -91,7 +91,7 @@ def test_paper_init() -> None:
 
 
 def test_reference_init_is_that_of_the_authors_runs() -> None:
-    """Measured on their class: weights U(±1/sqrt(fan in)), biases U(-1, 1), a kernel of std 0.72, of which 0.59 constant."""
+    """As measured on their class: a kernel of std 0.72, of which 0.59 is a constant."""
     nets = [Siren(900, 30.0, init="reference") for _ in range(20)]
     assert_uniform(torch.cat([seen_weight(net.first) for net in nets]), 1.0, slack=0.05)
     for name in ("second", "read_out"):

@@ -1,4 +1,4 @@
-"""The penalty that the paper calls weight decay: in the authors' code, un-squared norms of sampled kernels and biases."""
+"""The penalty that the paper calls weight decay: un-squared norms of sampled kernels and biases, as in its code."""
 
 from __future__ import annotations
 
