@@ -49,7 +49,7 @@ def read_shape(path: Path) -> tuple[int, int, int]:
         shape = arrays["x"].shape if path.suffix in _HDF5 else _npy_shape(path)
     if len(shape) != 3 or 0 in shape:
         raise DataError(f"{path}: x must have shape (sequences, channels, time), none of them 0, got {tuple(shape)}")
-    return shape
+    return shape[0], shape[1], shape[2]
 
 
 def read_labels(path: Path) -> NDArray[Any]:

@@ -23,11 +23,11 @@ _CHUNK_BYTES = 1 << 26
 class Arrays(SequenceDataModule):
     """Sequences out of one file.
 
-    It holds `x` ``(N, C, T)``, and `y`: whole numbers ``(N,)`` (classes) or ``(N, T)`` (a class at every step), or other
-    numbers ``(N,)`` or ``(N, outputs)`` (values). It may hold `lengths` ``(N,)``, where sequences are shorter than T;
-    `times` ``(N, T)``, stamps in samples; and `split` ``(N,)``: "train", "val" and "test", or 0, 1 and 2. Without "val" a
-    tenth of the training sequences are held out, without `split` it is 70 / 15 / 15. The facts, such as the number of
-    channels, are read from this file.
+    It holds `x` ``(N, C, T)``, and `y`: whole numbers ``(N,)`` (classes) or ``(N, T)`` (a class at every step), or
+    other numbers ``(N,)`` or ``(N, outputs)`` (values). It may hold `lengths` ``(N,)``, where sequences are shorter
+    than T; `times` ``(N, T)``, stamps in samples; and `split` ``(N,)``: "train", "val" and "test", or 0, 1 and 2.
+    Without "val" a tenth of the training sequences are held out, without `split` it is 70 / 15 / 15. The facts, such
+    as the number of channels, are read from this file.
 
     Args:
         path: of the file.
@@ -84,8 +84,8 @@ class Arrays(SequenceDataModule):
             x = arrays["x"]  # an .npz gives all of it, HDF5 what is asked for
             rows = max(1, _CHUNK_BYTES // (4 * self.channels * self.length))
             for start in self.track(range(0, count, rows), "reading sequences"):
-                part = {name: array[start : start + rows] for name, array in parts.items()}
-                yield self._chunk(np.asarray(x[start : start + rows]), part, start)
+                some = {name: array[start : start + rows] for name, array in parts.items()}
+                yield self._chunk(np.asarray(x[start : start + rows]), some, start)
 
     def _checked(self, parts: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The small arrays in the types in which they are stored."""

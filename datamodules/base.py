@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,8 +26,8 @@ _EVALUATION_ROWS = 10  # of text, PROTOCOL 5.8
 class SequenceDataModule(PreparedDataModule):
     """Sequences for training, validation and test.
 
-    A benchmark says what its data is, in the attributes of `PreparedDataModule`, and reads it in `load`; everything else
-    is here. The facts that a model needs are there before any file is read: `in_channels`, `out_channels`, `task`,
+    A benchmark says what its data is, in the attributes of `PreparedDataModule`, and reads it in `load`; everything
+    else is here. The facts that a model needs are there before any file is read: `in_channels`, `out_channels`, `task`,
     `horizon`, and `dt`. After `setup`, `splits` holds the sequences of each split and `statistics` what they were
     standardised with.
 
@@ -157,7 +158,7 @@ class SequenceDataModule(PreparedDataModule):
             return None
         pipeline, train = self._pipeline("train"), torch.from_numpy(self.splits["train"])
         rows = max(1, _STATISTICS_VALUES // (self.channels * self.length))
-        batches = (pipeline.observe(store.rows(part)) for part in train.split(rows))
+        batches = (pipeline.observe(store.rows(part)) for part in torch.split(train, rows))
         return statistics(batches, self.standardise, self.unscaled)
 
     def _pipeline(self, split: str) -> Pipeline:
@@ -177,6 +178,6 @@ class SequenceDataModule(PreparedDataModule):
         )
 
 
-def _as_is(batch: SequenceBatch) -> SequenceBatch:
+def _as_is(batch: Any) -> Any:
     """The data sets answer whole batches already."""
     return batch

@@ -19,8 +19,8 @@ _URL = "https://timeseriesclassification.com/aeon-toolkit/CharacterTrajectories.
 class CharacterTrajectories(SequenceDataModule):
     """Twenty letters as the velocity of a pen tip and its force, up to 182 steps.
 
-    The two official files are merged and split anew, 70 / 15 / 15, as in the paper. Shorter recordings repeat their last
-    value. The authors standardised by ``"step"``; ``"channel"`` is the default here.
+    The two official files are merged and split anew, 70 / 15 / 15, as in the paper. Shorter recordings repeat their
+    last value. The authors standardised by ``"step"``; ``"channel"`` is the default here.
     """
 
     task = "classification"

@@ -31,7 +31,7 @@ def check_chunk(chunk: RawSequences, name: str, task: Task, shape: tuple[int, in
     if chunk.y is None:
         raise DataError(f"{name}: every sequence needs a label")
     if task == "regression":
-        if chunk.y.shape[1:] != (outputs,) or not np.isfinite(chunk.y).all():  # type: ignore[arg-type]
+        if chunk.y.shape[1:] != (outputs,) or not np.isfinite(chunk.y).all():
             raise DataError(f"{name}: y must be finite, of shape (sequences, {outputs}), got {chunk.y.shape}")
         return None
     expected = shape[1:] if task == "every_step" else ()

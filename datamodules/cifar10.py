@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from datamodules.base import SequenceDataModule
 from datamodules.downloads import Download
-from datamodules.options import Standardise
 from datamodules.readers import read_cifar_batch
 from datamodules.sequences import RawSequences, split_codes
 

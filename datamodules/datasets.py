@@ -98,7 +98,8 @@ class SequenceDataset(Dataset[SequenceBatch]):
         return len(self.index)
 
     def __getitem__(self, item: int) -> SequenceBatch:
-        return SequenceBatch(*(None if part is None else part[0] for part in self.__getitems__([item])))
+        x, y, times, lengths = self.__getitems__([item])
+        return SequenceBatch(x[0], y[0], None if times is None else times[0], None if lengths is None else lengths[0])
 
     def __getitems__(self, items: Sequence[int]) -> SequenceBatch:
         return self.pipeline(self.store.rows(self.index[torch.as_tensor(items)]))

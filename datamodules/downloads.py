@@ -100,13 +100,17 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
             if content is not None:
                 yield member.name, content
             elif not member.isdir():
-                raise DataError(f"{archive} holds {member.name!r}, which is a link or a device; only files are unpacked")
+                raise DataError(
+                    f"{archive} holds {member.name!r}, which is a link or a device; only files are unpacked"
+                )
 
 
 def _inside(folder: Path, path: PurePosixPath, archive: Path) -> Path:
     target = (folder / path).resolve()
     if path.is_absolute() or "\\" in str(path) or not target.is_relative_to(folder.resolve()):
-        raise DataError(f"{archive} holds {str(path)!r}, which would be written outside of {folder}; it is not unpacked")
+        raise DataError(
+            f"{archive} holds {str(path)!r}, which would be written outside of {folder}; it is not unpacked"
+        )
     return target
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamodules.base import SequenceDataModule
 from datamodules.downloads import Download
-from datamodules.options import Standardise, check_count
+from datamodules.options import check_count
 from datamodules.randomness import published_permutation
 from datamodules.readers import check_matching, read_idx
 from datamodules.sequences import RawSequences, split_codes
@@ -28,8 +28,8 @@ _CHECKSUMS = {  # torchvision.datasets.MNIST.resources
 class SequentialMNIST(SequenceDataModule):
     """Digits pixel by pixel: sMNIST, or pMNIST if `permuted`.
 
-    The pixels are standardised with the published mean and deviation, so `standardise` is ``"none"`` by default. A tenth
-    of the official training set is held out for validation; the authors validated on the test set.
+    The pixels are standardised with the published mean and deviation, so `standardise` is ``"none"`` by default. A
+    tenth of the official training set is held out for validation; the authors validated on the test set.
 
     Args:
         permuted: whether all images have their pixels in the same random order.

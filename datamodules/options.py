@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, Protocol, get_args
 
+from datamodules.sequences import Task
+
 Missing = Literal["mask", "times", "counts"]
 Standardise = Literal["channel", "step", "none"]
 Pad = Literal["paper", "valid"]
@@ -44,13 +46,15 @@ def check_fraction(name: str, value: float) -> None:
 def check_rate(name: str, value: int) -> None:
     """`value` must be one of the subsampling factors."""
     if value not in RATES:
-        raise ValueError(f"{name} must be one of {', '.join(map(str, RATES))}: every n-th sample is kept, got {value!r}")
+        raise ValueError(
+            f"{name} must be one of {', '.join(map(str, RATES))}: every n-th sample is kept, got {value!r}"
+        )
 
 
 class SharedOptions(Protocol):
     """The shared options of a data module, and the task that they must fit."""
 
-    task: str
+    task: Task
     batch_size: int
     num_workers: int
     seed: int
@@ -79,4 +83,6 @@ def check_options(options: SharedOptions) -> None:
     check_choice("pad", options.pad, get_args(Pad))
     changed = options.drop_rate > 0 or options.train_dt != 1 or options.test_dt != 1 or options.missing == "times"
     if options.task == "language" and changed:
-        raise ValueError("text has no values to drop or subsample; leave drop_rate, missing, train_dt and test_dt alone")
+        raise ValueError(
+            "text has no values to drop or subsample; leave drop_rate, missing, train_dt and test_dt alone"
+        )

@@ -26,8 +26,8 @@ VOCABULARY = " aerbnkotlizcwyusfmghd-qpx<>Njv.'1950&$324867#\\/*\n"
 class PennTreebank(SequenceDataModule):
     """Newspaper text; each character is predicted from those before it.
 
-    The text is cut into `batch_size` long rows (10 for validation and test); a batch is one window of all rows. The first
-    `history` characters of a window only give context: their targets are -100 and count nowhere.
+    The text is cut into `batch_size` long rows (10 for validation and test); a batch is one window of all rows. The
+    first `history` characters of a window only give context: their targets are -100 and count nowhere.
 
     Args:
         window: length of a window.
@@ -40,9 +40,7 @@ class PennTreebank(SequenceDataModule):
     sizes = (5_269_890, 413_262, 464_989)
     vocabulary = VOCABULARY
     files = tuple(f"{_FOLDER}/{name}" for name in _NAMES.values())
-    downloads = (
-        Download((_URL,), f"{_FOLDER}/simple-examples.tgz", unpack_to=_FOLDER, only=tuple(_NAMES.values())),
-    )
+    downloads = (Download((_URL,), f"{_FOLDER}/simple-examples.tgz", unpack_to=_FOLDER, only=tuple(_NAMES.values())),)
     homepage = f"{_URL} (in its folder data)"
 
     def __init__(self, window: int = 400, history: int = 80, **shared: Any) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datamodules.base import SequenceDataModule
 from datamodules.downloads import Download
-from datamodules.options import Missing
 from datamodules.readers import list_psv, read_psv_archive
 from datamodules.sequences import RawSequences
 
@@ -34,12 +32,12 @@ class PhysioNet(SequenceDataModule):
     """75 channels by 72 hours: 34 counts of observations, 34 measurements, 5 facts on the patient, 2 flags.
 
     Which measurements were taken tells something by itself, hence the counts (``missing: counts``, the default). The
-    flags say whether the two units were recorded. Patients of one or two hours are left out.
+    flags say whether the two units were recorded. Patients with fewer than three of the first 72 hours are left out.
     """
 
     task = "binary"
     channels, length, out_channels = 41, 72, 1
-    sizes = (28_234, 6_050, 6_051)
+    sizes = (28_233, 6_050, 6_050)  # 40,333 of 40,336: three stays begin after hour 72. The paper counts 40,335
     classes = ("no sepsis", "sepsis")
     files = (f"{_FOLDER}/training_setA.zip", f"{_FOLDER}/training_setB.zip")
     downloads = tuple(

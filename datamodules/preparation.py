@@ -71,9 +71,7 @@ class PreparedDataModule(LightningDataModule):
     vocabulary: str = ""
     version: ClassVar[int] = 1
 
-    def __init__(
-        self, root: str | os.PathLike[str] | None, cache: str | os.PathLike[str] | None, seed: int
-    ) -> None:
+    def __init__(self, root: str | os.PathLike[str] | None, cache: str | os.PathLike[str] | None, seed: int) -> None:
         super().__init__()
         self.root = data_root(root)
         self.cache = self.root / "cache" if cache is None else Path(cache).expanduser()

@@ -20,7 +20,18 @@ _FOLDER = "SpeechCommands/speech_commands_v0.02"
 _URL = "http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz"
 _NOISE = "_background_noise_"
 _CHUNK = 256
-TEN_WORDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")  # the paper's, in the authors' order
+TEN_WORDS = (
+    "yes",
+    "no",
+    "up",
+    "down",
+    "left",
+    "right",
+    "on",
+    "off",
+    "stop",
+    "go",
+)  # the paper's, in the authors' order
 OTHER_WORDS = (
     *("backward", "bed", "bird", "cat", "dog", "eight", "five", "follow", "forward", "four", "happy", "house", "learn"),
     *("marvin", "nine", "one", "seven", "sheila", "six", "three", "tree", "two", "visual", "wow", "zero"),
@@ -110,5 +121,3 @@ def _cepstra() -> Callable[[NDArray[np.int16]], NDArray[np.float32]]:
         return transform(torch.from_numpy(clips[:, 0]).float() / 2.0**15).numpy()
 
     return features
-
-

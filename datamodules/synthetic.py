@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 
 from datamodules.base import SequenceDataModule
-from datamodules.options import Standardise, check_count
+from datamodules.options import check_count
 from datamodules.randomness import generator
 from datamodules.sequences import SPLITS, RawSequences, split_codes
 
