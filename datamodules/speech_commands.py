@@ -45,7 +45,7 @@ class SpeechCommands(SequenceDataModule):
 
     Args:
         mfcc: whether to give 20 cepstral coefficients at 161 steps instead of 16,000 samples.
-        words: the classes, numbered in this order; the paper's ten by default.
+        words: the classes, numbered in this order; the paper's ten by default. Mind that YAML wants quotes: ["yes"].
         partial: whether words whose folder is absent are left out, while the others keep their number.
         shared: see `SequenceDataModule`.
     """
@@ -66,6 +66,8 @@ class SpeechCommands(SequenceDataModule):
         self, mfcc: bool = False, words: Sequence[str] = TEN_WORDS, partial: bool = False, **shared: Any
     ) -> None:
         for word in words:
+            if isinstance(word, bool):
+                raise ValueError('words: YAML takes yes, no, on and off for truth values, write "yes" with quotes')
             check_choice("words", word, (*TEN_WORDS, *OTHER_WORDS))
         if len(words) < 2 or len(set(words)) < len(words):
             raise ValueError(f"words must be at least two different ones, got {list(words)}")
