@@ -65,7 +65,7 @@ def ensure(path: Path, key: CacheKey, chunks: Callable[[], Iterable[RawSequences
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path.with_name(f".{path.name}.lock"))
+        lock = FileLock(path.with_name(f".{path.stem}.lock"))
         lock.acquire()
     except OSError as error:
         raise DataError(

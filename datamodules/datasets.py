@@ -47,20 +47,15 @@ class LazyRows:
 
 
 class Store:
-    """The arrays of a cache, in memory except for signals that are too large.
+    """The arrays of a cache, in memory except for signals that are too large."""
 
-    Args:
-        path: of the cache.
-        lazy_bytes: size from which signals stay in the file.
-    """
-
-    def __init__(self, path: Path, lazy_bytes: int = LAZY_BYTES) -> None:
+    def __init__(self, path: Path) -> None:
         with open_cache(path) as file:
             small = {name: torch.from_numpy(data[...]) for name, data in file.items() if name != "x"}
             x = file["x"]
             self.shape: tuple[int, ...] = x.shape
             self.x: Tensor | LazyRows = (
-                LazyRows(path, "x", x.shape) if x.nbytes > lazy_bytes else torch.from_numpy(x[...])
+                LazyRows(path, "x", x.shape) if x.nbytes > LAZY_BYTES else torch.from_numpy(x[...])
             )
         self.y: Tensor | None = small.get("y")
         self.split: Tensor | None = small.get("split")
