@@ -22,11 +22,15 @@ def open_arrays(path: Path) -> Iterator[Mapping[str, Any]]:
     """The arrays of an ``.npz`` or HDF5 file by name, each read when it is asked for; pickles are never loaded."""
     if path.suffix not in (".npz", *_HDF5):
         raise DataError(f"{path} must be an .npz or .h5 file")
+    if not path.is_file():
+        raise DataError(f"there is no file {path.resolve()}")
     try:
-        with h5py.File(path, "r") if path.suffix in _HDF5 else np.load(path, allow_pickle=False) as arrays:
-            yield arrays
-    except FileNotFoundError as error:
-        raise DataError(f"there is no file {path.resolve()}") from error
+        if path.suffix in _HDF5:
+            with h5py.File(path, "r") as arrays:
+                yield arrays
+        else:
+            with path.open("rb") as file, zipfile.ZipFile(file):  # a single .npy is not what was asked for
+                yield np.load(file, allow_pickle=False)
     except (OSError, zipfile.BadZipFile, EOFError) as error:
         raise DataError(f"{path} cannot be read as {path.suffix} ({error})") from error
 

@@ -42,7 +42,12 @@ def write_cifar(root: Path, count: int = 40) -> None:
     (root / CIFAR).mkdir(parents=True)
     for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
         pixels = random.integers(0, 256, (count, 3072), dtype=np.uint8)
-        content = {"batch_label": name, "labels": [i % 10 for i in range(count)], "data": pixels, "filenames": ["a.png"]}
+        content = {
+            "batch_label": name,
+            "labels": [i % 10 for i in range(count)],
+            "data": pixels,
+            "filenames": ["a.png"],
+        }
         (root / CIFAR / name).write_bytes(pickle.dumps(content, protocol=2))
 
 

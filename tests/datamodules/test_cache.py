@@ -59,9 +59,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_bad_cache_is_rebuilt_with_one_line(
-    damage: str, prepared: Digits, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_bad_cache_is_rebuilt_with_one_line(damage: str, prepared: Digits, caplog: pytest.LogCaptureFixture) -> None:
     good = Store(prepared.cache_path).x
     do, reason = DAMAGE[damage]
     do(prepared.cache_path)

@@ -34,9 +34,7 @@ def test_pixels_row_by_row_in_published_units(tmp_path: Path) -> None:
     assert {name: len(rows) for name, rows in module.splits.items()} == {"train": 180, "val": 20, "test": 40}
 
 
-def test_archive_that_lies_there_is_unpacked_without_a_network(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_archive_that_lies_there_is_unpacked_without_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_cifar(tmp_path / "made")
     with tarfile.open(tmp_path / "cifar-10-python.tar.gz", "w:gz") as tar:
         tar.add(tmp_path / "made" / CIFAR, CIFAR)

@@ -291,8 +291,8 @@ def test_an_item_is_a_row_of_a_batch(case: str, roots: dict[str, Path]) -> None:
 def test_the_cache_is_enough(case: str, tmp_path: Path) -> None:
     CASES[case][1](tmp_path / "root")
     cache = tmp_path / "elsewhere"
-    before = {path for path in (tmp_path / "root").rglob("*")}
+    before = set((tmp_path / "root").rglob("*"))
     make(case, tmp_path / "root", cache=cache).prepare_data()
-    assert {path for path in (tmp_path / "root").rglob("*")} == before  # so the root may be read-only
+    assert set((tmp_path / "root").rglob("*")) == before  # so the root may be read-only
     module = ready(case, tmp_path / "without files", cache=cache)
     assert len(_batches(module, "train"))

@@ -90,7 +90,7 @@ def test_a_wrong_checksum_is_not_kept(serve: Callable[..., str], tmp_path: Path)
 def test_a_broken_connection_leaves_nothing(serve: Callable[..., str], tmp_path: Path) -> None:
     url = serve()
     _Handler.answers = [(200, b"half", 8)] * 3
-    with pytest.raises(OSError, match="127.0.0.1"):
+    with pytest.raises(OSError, match=r"127\.0\.0\.1"):
         fetch(Download((url,), "file"), tmp_path, _ignore)
     assert not list(tmp_path.iterdir())
 
@@ -168,9 +168,7 @@ def test_truncated_archive(tmp_path: Path) -> None:
     "name",
     ["SequentialMNIST", "SequentialCIFAR10", "CharacterTrajectories", "SpeechCommands", "PhysioNet", "PennTreebank"],
 )
-def test_without_a_network_one_message_says_it_all(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_network_one_message_says_it_all(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def offline(*_: object, **__: object) -> None:
         raise socket.gaierror("Name or service not known")
 

@@ -56,7 +56,7 @@ def test_strange_character(tmp_path: Path) -> None:
     write_ptb(tmp_path)
     path = tmp_path / PTB / "ptb.test.txt"
     path.write_text("caf\N{LATIN SMALL LETTER E WITH ACUTE}\n", encoding="utf-8")
-    with pytest.raises(DataError, match="ptb.test.txt has the character"):
+    with pytest.raises(DataError, match=r"ptb\.test\.txt has the character"):
         PennTreebank(root=tmp_path).prepare_data()
     assert not list((tmp_path / "cache").glob("*.h5*"))
 
