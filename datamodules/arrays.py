@@ -107,7 +107,7 @@ class Arrays(SequenceDataModule):
             array_file.check_values("times", parts["times"], valid, start, self.path)
             array_file.check_ascending(parts["times"], valid, start, self.path)
             parts["times"] = parts["times"].astype(np.float32)
-        return RawSequences(x.astype(np.float32), **parts)
+        return RawSequences(x.astype(np.float32), **parts, source=str(self.path))
 
     @cached_property
     def _shape(self) -> tuple[int, int, int]:

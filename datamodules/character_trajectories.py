@@ -13,7 +13,10 @@ from datamodules.downloads import Download
 from datamodules.sequences import DataError, RawSequences
 
 _FOLDER = "uea/CharacterTrajectories"
-_URL = "https://timeseriesclassification.com/aeon-toolkit/CharacterTrajectories.zip"  # sktime's own source
+_URLS = (  # sktime's own source, and its mirror
+    "https://timeseriesclassification.com/aeon-toolkit/CharacterTrajectories.zip",
+    "https://github.com/sktime/sktime-datasets/raw/main/TSC/CharacterTrajectories.zip",
+)
 
 
 class CharacterTrajectories(SequenceDataModule):
@@ -27,8 +30,8 @@ class CharacterTrajectories(SequenceDataModule):
     channels, length, out_channels = 3, 182, 20
     sizes = (2000, 429, 429)
     files = (f"{_FOLDER}/CharacterTrajectories_TRAIN.ts", f"{_FOLDER}/CharacterTrajectories_TEST.ts")
-    downloads = (Download((_URL,), f"{_FOLDER}/CharacterTrajectories.zip", unpack_to=_FOLDER),)
-    homepage = f"{_URL} (unpack it there)"
+    downloads = (Download(_URLS, f"{_FOLDER}/CharacterTrajectories.zip", unpack_to=_FOLDER),)
+    homepage = f"{_URLS[0]} (unpack it there)"
 
     def load(self) -> Iterator[RawSequences]:
         for name in self.track(self.files, "reading recordings"):
@@ -42,7 +45,7 @@ class CharacterTrajectories(SequenceDataModule):
                 row[:, : len(recording[0])] = recording
                 if np.isnan(row[:, : len(recording[0])]).any():
                     raise DataError(f"{path} has missing values, the official .ts file has none; download it again")
-            yield RawSequences(x, labels, lengths=lengths)
+            yield RawSequences(x, labels, lengths=lengths, source=str(path))
 
 
 def _read_ts(path: Path) -> tuple[list[list[NDArray[np.float64]]], NDArray[np.int64]]:

@@ -9,11 +9,11 @@ from datamodules.sequences import DataError, RawSequences, Task
 
 
 def check_chunk(chunk: RawSequences, name: str, task: Task, shape: tuple[int, int], outputs: int) -> None:
-    """The parts must be as many, as long and as wide as `name` promises.
+    """The parts must be as many, as long and as wide as the benchmark promises.
 
     Args:
         chunk: some sequences.
-        name: of the benchmark.
+        name: of the file, or else of the benchmark.
         task: kind of problem.
         shape: channels and steps of a sequence.
         outputs: number of classes, or of values to predict.

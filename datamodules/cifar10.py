@@ -35,6 +35,7 @@ class SequentialCIFAR10(SequenceDataModule):
 
     def load(self) -> Iterator[RawSequences]:
         for name in self.track(self.files, "reading batches"):
-            pixels, labels = read_cifar_batch(self.source(name))
-            split = "test" if name.endswith("test_batch") else "train"
-            yield RawSequences(pixels.reshape(-1, 3, 1024), labels, split_codes(split, len(labels)))
+            path = self.source(name)
+            pixels, labels = read_cifar_batch(path)
+            codes = split_codes("test" if path.name == "test_batch" else "train", len(labels))
+            yield RawSequences(pixels.reshape(-1, 3, 1024), labels, codes, source=str(path))

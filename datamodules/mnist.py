@@ -62,7 +62,8 @@ class SequentialMNIST(SequenceDataModule):
             images = read_idx(self.source(f"{_FOLDER}/{name}-images-idx3-ubyte"), dimensions=3)
             labels = read_idx(labels_path, dimensions=1)
             check_matching(labels_path, len(images), len(labels))
-            yield RawSequences(images.reshape(len(images), 1, -1), labels, split_codes(split, len(images)))
+            codes = split_codes(split, len(images))
+            yield RawSequences(images.reshape(len(images), 1, -1), labels, codes, source=str(labels_path))
 
     def order(self) -> NDArray[np.int64] | None:
         return published_permutation(self.length, self.permutation_seed) if self.permuted else None

@@ -144,7 +144,8 @@ class PreparedDataModule(LightningDataModule):
         if self.absent_files():
             self.download()
         for chunk in self.load():
-            check_chunk(chunk, type(self).__name__, self.task, (self.channels, self.length), self.out_channels)
+            name = chunk.source or type(self).__name__
+            check_chunk(chunk, name, self.task, (self.channels, self.length), self.out_channels)
             yield chunk
 
 

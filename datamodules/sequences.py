@@ -51,6 +51,7 @@ class RawSequences:
         split: one of `TRAIN`, `VAL`, `TEST` for each sequence where the source has a split.
         lengths: number of valid steps ``(N,)`` where they differ.
         times: stamps ``(N, T)`` where the source has them, in samples at full rate.
+        source: the file they come from, for messages.
     """
 
     x: NDArray[np.generic]
@@ -58,10 +59,11 @@ class RawSequences:
     split: NDArray[np.int8] | None = None
     lengths: NDArray[np.int64] | None = None
     times: NDArray[np.float32] | None = None
+    source: str = ""
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """The parts that are there, by name."""
-        return {name: array for name, array in vars(self).items() if array is not None}
+        return {name: array for name, array in vars(self).items() if isinstance(array, np.ndarray)}
 
 
 def split_codes(split: str, count: int) -> NDArray[np.int8]:

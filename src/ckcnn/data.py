@@ -38,8 +38,8 @@ def main(argv: Sequence[str]) -> int:
     if arguments.action is None:
         _list(arguments)
     elif arguments.action == "prepare":
-        for name in arguments.names:
-            _prepare(_make(name, arguments))
+        for module in [_make(name, arguments) for name in arguments.names]:  # a bad name is told before the work begins
+            _prepare(module)
     else:
         _show(arguments)
     return 0

@@ -121,7 +121,7 @@ def test_bad_arrays(fault: str, tmp_path: Path) -> None:
     path = _write(tmp_path / "mine.npz", **arrays)
     with pytest.raises(DataError, match=message) as caught:
         _ready(path)
-    assert "mine.npz" in str(caught.value) or "Arrays" in str(caught.value)
+    assert str(path) in str(caught.value)
     assert not list((tmp_path / "cache").glob("*.h5*"))
 
 

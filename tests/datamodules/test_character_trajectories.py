@@ -62,6 +62,13 @@ def test_recording_that_is_too_long(tmp_path: Path) -> None:
     _expect(tmp_path, str(path), "183", "182")
 
 
+def test_unknown_class(tmp_path: Path) -> None:
+    write_trajectories(tmp_path)
+    path = tmp_path / UEA / "CharacterTrajectories_TRAIN.ts"
+    path.write_text(path.read_text().replace("19 20\n", "19 20 21\n").replace(":20\n", ":21\n"))
+    _expect(tmp_path, str(path), "0 ... 19", "20")
+
+
 def test_real_files(real_data: Path, real_cache: Path) -> None:
     module = _ready(real_data, cache=real_cache)
     assert {name: len(rows) for name, rows in module.splits.items()} == {"train": 2000, "val": 429, "test": 429}

@@ -83,8 +83,9 @@ def test_labels_that_do_not_match(tmp_path: Path) -> None:
 
 def test_labels_out_of_range(tmp_path: Path) -> None:
     write_mnist(tmp_path)
-    write_idx(tmp_path / MNIST / "train-labels-idx1-ubyte", np.full(200, 11, dtype=np.uint8))
-    _expect(tmp_path, "SequentialMNIST", "0 ... 9", "11")
+    path = tmp_path / MNIST / "train-labels-idx1-ubyte"
+    write_idx(path, np.full(200, 11, dtype=np.uint8))
+    _expect(tmp_path, str(path), "0 ... 9", "11")
 
 
 def test_real_files(real_data: Path, real_cache: Path) -> None:
