@@ -17,6 +17,7 @@ from datamodules.pipeline import Pipeline
 from datamodules.preparation import PreparedDataModule
 from datamodules.sequences import SPLITS, DataError, SequenceBatch
 from datamodules.splits import split_indices
+from datamodules.threads import one_thread
 from datamodules.transforms import Statistics, kept_steps, statistics
 
 _STATISTICS_VALUES = 1 << 20  # looked at together, few enough to stay in the processor's cache
@@ -159,13 +160,13 @@ class SequenceDataModule(PreparedDataModule):
         pipeline, train = self._pipeline("train"), torch.from_numpy(self.splits["train"])
         rows = max(1, _STATISTICS_VALUES // (self.channels * self.length))
         batches = (pipeline.observe(store.rows(part)) for part in torch.split(train, rows))
-        return statistics(batches, self.standardise, self.unscaled)
+        with one_thread():
+            return statistics(batches, self.standardise, self.unscaled)
 
     def _pipeline(self, split: str) -> Pipeline:
-        order = self.order()
+        order, stored_as_is = self.order(), set(self.origin) == {0.0} and set(self.unit) == {1.0}
         return Pipeline(
-            origin=torch.tensor(self.origin)[:, None],
-            unit=torch.tensor(self.unit)[:, None],
+            units=None if stored_as_is else (torch.tensor(self.origin)[:, None], torch.tensor(self.unit)[:, None]),
             sporadic=self._sporadic,
             gaps=self.gaps,
             padding="valid" if self.pad == "valid" else self.padding,

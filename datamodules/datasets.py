@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,11 @@ from datamodules.cache import open_cache
 from datamodules.pipeline import Pipeline, Rows
 from datamodules.randomness import generator
 from datamodules.sequences import IGNORED, DataError, SequenceBatch
+from datamodules.threads import one_thread
 from datamodules.transforms import unpack_steps
 
 LAZY_BYTES = 1 << 29  # larger signals stay in the file
+_SHARED_VALUES = 1 << 20  # a batch with more values than this is shared among threads
 
 
 class LazyRows:
@@ -97,7 +101,9 @@ class SequenceDataset(Dataset[SequenceBatch]):
         return SequenceBatch(x[0], y[0], None if times is None else times[0], None if lengths is None else lengths[0])
 
     def __getitems__(self, items: Sequence[int]) -> SequenceBatch:
-        return self.pipeline(self.store.rows(self.index[torch.as_tensor(items)]))
+        small = len(items) * math.prod(self.store.shape[1:]) <= _SHARED_VALUES
+        with one_thread() if small else nullcontext():
+            return self.pipeline(self.store.rows(self.index[torch.as_tensor(items)]))
 
 
 class WindowDataset(Dataset[SequenceBatch]):

@@ -32,8 +32,7 @@ class Pipeline:
     """Makes batches out of rows.
 
     Attributes:
-        origin: stored value that means 0, ``(C, 1)``.
-        unit: how much of the stored value means 1, ``(C, 1)``.
+        units: stored value that means 0, and how much of it means 1, each ``(C or 1, 1)``; None if stored as they are.
         sporadic: number of first channels that are measured in time; the others say something of the whole sequence.
         gaps: whether the data has gaps of its own, stored as NaN.
         padding: what comes after the end of a shorter sequence: its last value, nothing, or nothing and its length.
@@ -45,8 +44,7 @@ class Pipeline:
         every_step: whether `y` has time too.
     """
 
-    origin: Tensor
-    unit: Tensor
+    units: tuple[Tensor, Tensor] | None
     sporadic: int
     gaps: bool
     padding: Padding
@@ -59,7 +57,9 @@ class Pipeline:
 
     def observe(self, rows: Rows) -> tuple[Tensor, Tensor | None]:
         """The values ``(B, C, T)``, and where they were observed: ``(B, C or 1, T)``, or None if everywhere."""
-        x = (rows.x.float() - self.origin) / self.unit
+        x = rows.x.float()
+        if self.units is not None:
+            x = (x - self.units[0]).div_(self.units[1])
         if rows.lengths is not None and self.padding == "repeat":
             x = repeat_last(x, rows.lengths)
         observed = ~x.isnan() if self.gaps else None
@@ -79,7 +79,7 @@ class Pipeline:
         if self.statistics is not None:
             x = self.statistics.apply(x)
         if observed is not None:
-            x = torch.where(observed, x, 0.0)
+            x = x.masked_fill(~observed, 0.0)
         if self.order is not None:
             x = x[..., self.order]
             observed = None if observed is None else observed[..., self.order]

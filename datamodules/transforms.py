@@ -97,7 +97,7 @@ class Statistics:
 
     def apply(self, x: Tensor) -> Tensor:
         """``(x - mean) / (std + 1e-5)``."""
-        return (x - self.mean) / (self.std + STD_EPSILON)
+        return (x - self.mean).div_(self.std + STD_EPSILON)
 
 
 def statistics(
