@@ -63,6 +63,12 @@ class Arrays(SequenceDataModule):
             return 1
         return self._labels.shape[-1] if self.task == "regression" else int(self._labels.max()) + 1
 
+    @cached_property
+    def stamped(self) -> bool:  # type: ignore[override]
+        """Whether there are `times`."""
+        with array_file.open_arrays(self.path) as arrays:
+            return "times" in arrays
+
     @property
     def files(self) -> tuple[str, ...]:  # type: ignore[override]
         """The one file, wherever it lies."""

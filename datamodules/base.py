@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
+from datamodules import cache as caches
 from datamodules.datasets import EpochSampler, SequenceDataset, Store, WindowDataset
 from datamodules.options import Missing, Pad, Standardise, check_options
 from datamodules.pipeline import Pipeline
@@ -88,7 +89,7 @@ class SequenceDataModule(PreparedDataModule):
     @property
     def dt(self) -> dict[str, float]:
         """Sampling step of each split in training samples; 1 where the batches carry stamps, which hold it already."""
-        test = 1.0 if self.missing == "times" else self.test_dt / self.train_dt
+        test = 1.0 if self.stamped or self.missing == "times" else self.test_dt / self.train_dt
         return {"train": 1.0, "val": 1.0, "test": test}
 
     @property
@@ -103,8 +104,8 @@ class SequenceDataModule(PreparedDataModule):
         """Reads the cache, splits, and takes the statistics of the training sequences; in every process."""
         if self._store is not None:
             return
-        if not self.cache_path.exists():
-            raise DataError(f"there is no prepared data at {self.cache_path}; call prepare_data() first")
+        if problem := caches.find_problem(self.cache_path, self.cache_key(), whole=False):
+            raise DataError(f"the cache {self.cache_path} cannot be used: {problem}; call prepare_data() first")
         store = Store(self.cache_path)
         codes = None if store.split is None else store.split.numpy()
         if self.task == "language":

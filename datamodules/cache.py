@@ -50,18 +50,18 @@ def fingerprint(files: Iterable[Path]) -> str:
     return json.dumps([(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats])
 
 
-def ensure(path: Path, key: CacheKey, chunks: Callable[[], Iterable[RawSequences]]) -> None:
+def ensure(path: Path, key: Callable[[], CacheKey], chunks: Callable[[], Iterable[RawSequences]]) -> None:
     """Makes sure that a good cache lies at `path`; a broken or outdated one is rebuilt with one line in the log.
 
     Args:
         path: of the cache.
-        key: what it must have been made of.
+        key: tells what it must have been made of; asked again when it has been made, since `chunks` may download files.
         chunks: reads the source; called only if the cache has to be written.
 
     Raises:
         DataError: if the folder cannot be written. Whatever `chunks` raises passes through; no file is left then.
     """
-    if find_problem(path, key) is None:
+    if find_problem(path, key()) is None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def ensure(path: Path, key: CacheKey, chunks: Callable[[], Iterable[RawSequences
             f"cannot write the cache {path} ({error}); set the option cache to a folder that can be written"
         ) from error
     try:
-        problem = find_problem(path, key)  # another process may have written it meanwhile
+        problem = find_problem(path, key())  # another process may have written it meanwhile
         if problem is None:
             return
         if path.exists():
@@ -82,8 +82,8 @@ def ensure(path: Path, key: CacheKey, chunks: Callable[[], Iterable[RawSequences
         lock.release()
 
 
-def find_problem(path: Path, key: CacheKey) -> str | None:
-    """Why the cache at `path` cannot be used, or None if it can; reads all of it."""
+def find_problem(path: Path, key: CacheKey, whole: bool = True) -> str | None:
+    """Why the cache at `path` cannot be used, or None if it can; reads all of it if `whole`."""
     if not path.exists():
         return "it does not exist"
     try:
@@ -92,7 +92,7 @@ def find_problem(path: Path, key: CacheKey) -> str | None:
                 return f"it was made by another version or with other options: {file.attrs.get('recipe')}"
             if key.source is not None and file.attrs.get("source") != key.source:
                 return "the source files have changed"
-            wrong = [name for name, data in file.items() if _checksum(data) != data.attrs.get("crc32")]
+            wrong = [name for name, data in file.items() if whole and _checksum(data) != data.attrs.get("crc32")]
             return f"the checksum of {', '.join(wrong)} does not match" if wrong else None
     except (OSError, RuntimeError, KeyError) as error:  # h5py has no error of its own for a broken file
         return f"it is broken ({error})"
@@ -103,16 +103,17 @@ def open_cache(path: Path) -> h5py.File:
     return h5py.File(path, "r", locking=False)
 
 
-def _write(path: Path, key: CacheKey, chunks: Iterable[RawSequences]) -> None:
+def _write(path: Path, key: Callable[[], CacheKey], chunks: Iterable[RawSequences]) -> None:
     for orphan in path.parent.glob(f"{path.name}.*.tmp"):  # of a killed process: we hold the lock, so nobody writes it
         orphan.unlink()
     handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".tmp", dir=path.parent)
     os.close(handle)
     try:
         with h5py.File(name, "w") as file:
-            file.attrs["recipe"] = key.recipe_text()
-            file.attrs["source"] = key.source or ""
             count = _append_all(file, chunks)
+            made_of = key()
+            file.attrs["recipe"] = made_of.recipe_text()
+            file.attrs["source"] = made_of.source or ""
         if not count:
             raise DataError(f"the source of {path.name} holds no sequences")
         os.chmod(name, 0o644)  # mkstemp makes private files, but a cache may be shared

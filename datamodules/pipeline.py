@@ -83,6 +83,7 @@ class Pipeline:
         if self.order is not None:
             x = x[..., self.order]
             observed = None if observed is None else observed[..., self.order]
+            rows = rows._replace(y=rows.y[:, self.order]) if self.every_step else rows
         if self.missing == "times":
             return self._stamped(x, observed, rows)
         return self._regular(self._tell(x, observed), rows)
@@ -115,8 +116,6 @@ class Pipeline:
         """Takes out the missing steps; the others keep their stamps."""
         batch, channels, time = x.shape
         keep = torch.ones(batch, time, dtype=torch.bool) if observed is None else observed[:, : self.sporadic].any(1)
-        if self.padding == "valid":  # whole-sequence channels are observed beyond the end, too
-            keep = keep & valid_steps(self._lengths(rows), time)
         index, lengths = remaining(keep & (torch.arange(time) % self.stride == 0))
         valid = valid_steps(lengths, index.shape[1])
         times = self._own_times(rows)

@@ -40,6 +40,7 @@ class PreparedDataModule(LightningDataModule):
         sporadic: number of first channels that are measured in time, or None for all; the others hold for all steps.
         unscaled: number of last channels that are never standardised.
         gaps: whether values are missing in the data itself, as NaN.
+        stamped: whether the data brings time stamps of its own.
         padding: what the paper puts after a shorter sequence: its last value, or nothing.
         history: steps at the start of a window of text that only give context.
         default_missing: what the option `missing` is if it is not given.
@@ -63,6 +64,7 @@ class PreparedDataModule(LightningDataModule):
     sporadic: int | None = None
     unscaled: int = 0
     gaps: bool = False
+    stamped: bool = False
     padding: Literal["repeat", "missing"] = "repeat"
     history: int = 0
     default_missing: Missing = "mask"
@@ -129,9 +131,12 @@ class PreparedDataModule(LightningDataModule):
 
     def prepare_data(self) -> None:
         """Downloads what is missing and writes the cache, unless there is a good one."""
+        caches.ensure(self.cache_path, self.cache_key, self._chunks)
+
+    def cache_key(self) -> caches.CacheKey:
+        """What the cache must have been made of."""
         source = None if self.absent_files() or not self.files else caches.fingerprint(map(self.source, self.files))
-        key = caches.CacheKey({"benchmark": type(self).__name__, "version": self.version, **self.recipe()}, source)
-        caches.ensure(self.cache_path, key, self._chunks)
+        return caches.CacheKey({"benchmark": type(self).__name__, "version": self.version, **self.recipe()}, source)
 
     def track(self, items: Sequence[_T], what: str) -> Iterator[_T]:
         """Goes through `items` and tells `progress` how far it is."""

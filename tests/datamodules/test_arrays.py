@@ -35,7 +35,8 @@ def test_everything_a_file_can_hold(name: str, tmp_path: Path) -> None:
     arrays = user_arrays()
     arrays["times"] = np.cumsum(np.random.default_rng(0).random((60, 32)), axis=1)
     arrays["split"] = np.array(["train", "val", "test"] * 20)
-    module = _ready(_write(tmp_path / name, **arrays), standardise="none", pad="valid")
+    module = _ready(_write(tmp_path / name, **arrays), standardise="none", pad="valid", test_dt=1)
+    assert Arrays(tmp_path / name, test_dt=2).dt["test"] == 1.0  # the stamps hold the step already
     assert (module.in_channels, module.out_channels, module.horizon, module.task) == (2, 3, 32, "classification")
     batch = module.dataset("test").__getitems__(range(20))
     assert module.splits["test"].tolist() == list(range(2, 60, 3))

@@ -78,7 +78,7 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
         raise RuntimeError("the disk is on fire")
 
     with pytest.raises(RuntimeError, match="on fire"):
-        caches.ensure(tmp_path / "a.h5", caches.CacheKey({}, None), chunks)
+        caches.ensure(tmp_path / "a.h5", lambda: caches.CacheKey({}, None), chunks)
     assert [path.name for path in tmp_path.iterdir()] == [".a.lock"]
 
 
@@ -102,7 +102,7 @@ def test_what_a_killed_process_left_is_removed(prepared: Digits) -> None:
 
 def test_no_sequences_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.h5 holds no sequences"):
-        caches.ensure(tmp_path / "a.h5", caches.CacheKey({}, None), list)
+        caches.ensure(tmp_path / "a.h5", lambda: caches.CacheKey({}, None), list)
     assert not (tmp_path / "a.h5").exists()
 
 
@@ -136,8 +136,12 @@ def test_several_processes_prepare_at_once(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "cache").glob("*.h5*")] == ["counted.h5"]
 
 
-def test_setup_needs_a_prepared_cache(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"call prepare_data\(\) first"):
+def test_setup_needs_a_good_cache(prepared: Digits, tmp_path: Path) -> None:
+    _other_format(prepared.cache_path)
+    with pytest.raises(DataError, match=r"another version.* call prepare_data\(\) first"):
+        _digits(tmp_path).setup()
+    prepared.cache_path.unlink()
+    with pytest.raises(DataError, match=r"it does not exist; call prepare_data\(\) first"):
         _digits(tmp_path).setup()
     with pytest.raises(DataError, match="is not set up"):
         _digits(tmp_path).train_dataloader()

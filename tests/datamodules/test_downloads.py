@@ -200,3 +200,6 @@ def test_files_come_over_the_network(
     module.prepare_data()
     module.setup()
     assert len(module.splits["test"]) == 40
+    before = module.cache_path.stat()
+    SequentialMNIST(root=tmp_path / "client").prepare_data()
+    assert module.cache_path.stat() == before  # what was downloaded counts as the source
