@@ -111,7 +111,7 @@ class SequenceDataModule(PreparedDataModule):
         if self.task == "language":
             self.splits = {name: np.flatnonzero(codes == code) for name, code in SPLITS.items()}
         else:
-            self.splits = split_indices(store.labels(), codes, self.seed)
+            self.splits = split_indices(store.labels(torch.arange(store.shape[0])).numpy(), codes, self.seed)
             if self.drop_rate:
                 store.kept = kept_steps(store.shape[0], self.length, self.drop_rate, self.seed)
             self.statistics = self._statistics(store)

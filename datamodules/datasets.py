@@ -67,22 +67,17 @@ class Store:
         self.times: Tensor | None = small.get("times")
         self.kept: NDArray[np.uint8] | None = None
 
-    def labels(self) -> NDArray[np.generic]:
-        """The labels as a numpy array, for the split."""
-        return np.zeros(self.shape[0]) if self.y is None else self.y.numpy()
-
     def rows(self, index: Tensor) -> Rows:
-        """Some sequences, with their labels in torch's own types."""
-        y = self.labels_of(index)
+        """Some sequences."""
         kept = None if self.kept is None else unpack_steps(self.kept[index.numpy()], self.shape[-1])
         lengths = None if self.lengths is None else self.lengths[index]
         times = None if self.times is None else self.times[index]
-        return Rows(self.x[index], y, lengths, times, kept)
+        return Rows(self.x[index], self.labels(index), lengths, times, kept)
 
-    def labels_of(self, index: Tensor) -> Tensor:
+    def labels(self, index: Tensor) -> Tensor:
         """The labels of some sequences: int64 if they are whole numbers, else float32."""
         if self.y is None:
-            raise ValueError("these sequences have no labels")
+            raise ValueError("text has no labels of its own")
         y = self.y[index]
         return y.float() if y.is_floating_point() else y.long()
 

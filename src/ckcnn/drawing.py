@@ -56,7 +56,7 @@ def _legend(module: SequenceDataModule) -> str:
 
 def _choose(dataset: SequenceDataset, samples: int) -> Tensor:
     """The first sequences in the file, of as many different classes as there are."""
-    labels = dataset.store.labels_of(dataset.index)
+    labels = dataset.store.labels(dataset.index)
     if labels.dim() > 1:
         return dataset.index[:samples]
     _, first = np.unique(labels.numpy(), return_index=True)
