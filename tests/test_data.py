@@ -32,7 +32,7 @@ def test_the_list_tells_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_prepare_shows_how_far_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     official.write_sepsis(tmp_path)
-    assert main(["data", "prepare", "PhysioNet", "Digits", "--root", str(tmp_path)]) == 0
+    assert main(["data", "--root", str(tmp_path), "prepare", "PhysioNet", "Digits"]) == 0
     captured = capsys.readouterr()
     assert "PhysioNet: reading patients" in captured.err
     assert "28 train, 6 val, 6 test" in captured.out

@@ -34,7 +34,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str]) -> int:
     """Lists the benchmarks, or runs ``prepare`` or ``show``."""
-    arguments = _parser().parse_args(argv)
+    arguments = _parser().parse_args(argv, argparse.Namespace(root=None, cache=None, set=[]))
     if arguments.action is None:
         _list(arguments)
     elif arguments.action == "prepare":
@@ -46,16 +46,15 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="ckcnn data", description="Without an action: list the benchmarks.")
-    places = _Parser(add_help=False)
+    # Suppressed, so that the action does not overwrite what stands before it.
+    places = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     places.add_argument("--root", help="folder of the data (default: $CKCNN_DATA, else data)")
     places.add_argument("--cache", help="folder of the prepared data (default: cache in the folder of the data)")
     options = _Parser(add_help=False, parents=[places])
     options.add_argument(
         "--set", action="append", default=[], metavar="OPTION=VALUE", help="option of the benchmark, such as mfcc=true"
     )
-    for action in places._actions:  # the list takes them without an action, too
-        parser._add_action(action)
+    parser = _Parser(prog="ckcnn data", description="Without an action: list the benchmarks.", parents=[places])
     actions = parser.add_subparsers(dest="action", parser_class=_Parser)
     prepare = actions.add_parser("prepare", parents=[options], help="download what is missing and write the cache")
     prepare.add_argument("names", nargs="+", metavar="NAME", help="a benchmark, as the list names it")
@@ -101,7 +100,6 @@ def _nearest(name: str, known: list[str]) -> str:
 
 
 def _list(arguments: argparse.Namespace) -> None:
-    arguments.set = []
     table = Table("benchmark", "task", "channels x steps", "train / val / test", "data", "on disk", box=None)
     for name, kind in BENCHMARKS.items():
         if kind is Arrays:
