@@ -1,0 +1,120 @@
+"""Reading and checking a user's own file of arrays; every fault is named with the file."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from datamodules.sequences import SPLITS, DataError, split_codes
+
+_HDF5 = (".h5", ".hdf5")
+
+
+@contextmanager
+def open_arrays(path: Path) -> Iterator[Mapping[str, Any]]:
+    """The arrays of an ``.npz`` or HDF5 file by name, each read when it is asked for; pickles are never loaded."""
+    if path.suffix not in (".npz", *_HDF5):
+        raise DataError(f"{path} must be an .npz or .h5 file")
+    if not path.is_file():
+        raise DataError(f"there is no file {path.resolve()}")
+    try:
+        if path.suffix in _HDF5:
+            with h5py.File(path, "r") as arrays:
+                yield arrays
+        else:
+            with path.open("rb") as file, zipfile.ZipFile(file):  # a single .npy is not what was asked for
+                yield np.load(file, allow_pickle=False)
+    except (OSError, zipfile.BadZipFile, EOFError) as error:
+        raise DataError(f"{path} cannot be read as {path.suffix} ({error})") from error
+
+
+def read_array(arrays: Mapping[str, Any], name: str, path: Path) -> NDArray[Any]:
+    """One whole array."""
+    if name not in arrays:
+        raise DataError(f"{path} must hold an array {name}, got only {', '.join(sorted(arrays)) or 'nothing'}")
+    try:
+        return np.asarray(arrays[name][...])
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{path}: {name} must be a plain array of numbers or strings ({error})") from error
+
+
+def read_shape(path: Path) -> tuple[int, int, int]:
+    """The shape of `x`, from the header of the array alone."""
+    with open_arrays(path) as arrays:
+        if "x" not in arrays:
+            raise DataError(f"{path} must hold an array x, got only {', '.join(sorted(arrays)) or 'nothing'}")
+        shape = arrays["x"].shape if path.suffix in _HDF5 else _npy_shape(path)
+    if len(shape) != 3 or 0 in shape:
+        raise DataError(f"{path}: x must have shape (sequences, channels, time), none of them 0, got {tuple(shape)}")
+    return shape[0], shape[1], shape[2]
+
+
+def read_labels(path: Path) -> NDArray[Any]:
+    """`y`, with one row per sequence; plain values become rows of one."""
+    with open_arrays(path) as arrays:
+        y = read_array(arrays, "y", path)
+    y = y.astype(np.int64) if y.dtype == bool else y
+    if not np.issubdtype(y.dtype, np.number) or y.ndim not in (1, 2) or not y.size:
+        raise DataError(f"{path}: y must be numbers of shape (sequences,) or (sequences, ...), got {y.dtype} {y.shape}")
+    whole = np.issubdtype(y.dtype, np.integer)
+    return y if whole or y.ndim == 2 else y[:, None]
+
+
+def check_lengths(lengths: NDArray[Any], time: int, path: Path) -> NDArray[np.int64]:
+    """Lengths must be whole numbers from 1 to `time`."""
+    if lengths.ndim != 1 or not np.issubdtype(lengths.dtype, np.integer):
+        raise DataError(f"{path}: lengths must be a whole number per sequence, got {lengths.dtype} {lengths.shape}")
+    if lengths.min() < 1 or lengths.max() > time:
+        raise DataError(f"{path}: lengths must lie in 1 ... {time}, got {lengths.min()} ... {lengths.max()}")
+    return lengths.astype(np.int64)
+
+
+def check_values(name: str, values: NDArray[Any], valid: NDArray[np.bool_], start: int, path: Path) -> None:
+    """All values ``(N, ..., T)`` in valid steps ``(N, T)`` must be finite; `start` is the number of the first row."""
+    wide = valid if values.ndim == 2 else valid[:, None]
+    bad = np.argwhere(~np.isfinite(values) & wide)
+    if len(bad):
+        place = ", ".join(map(str, (bad[0][0] + start, *bad[0][1:])))
+        raise DataError(
+            f"{path}: {name} has NaN or infinity at [{place}] and {len(bad) - 1} more places; "
+            "fill them in, or leave the steps out and give times"
+        )
+
+
+def check_times(times: NDArray[Any], shape: tuple[int, int], path: Path) -> None:
+    """Stamps must be ``(N, T)`` numbers."""
+    if times.shape != shape or not np.issubdtype(times.dtype, np.number):
+        raise DataError(f"{path}: times must be numbers of shape {shape}, one for each step, got {times.shape}")
+
+
+def check_ascending(times: NDArray[Any], valid: NDArray[np.bool_], start: int, path: Path) -> None:
+    """Stamps must not go backwards within a sequence."""
+    back = np.argwhere((np.diff(times) < 0) & valid[:, 1:])
+    if len(back):
+        raise DataError(f"{path}: times of sequence {back[0][0] + start} go backwards; sort its samples by time")
+
+
+def read_split(split: NDArray[Any], path: Path) -> NDArray[np.int8]:
+    """The split of every sequence, by name or by number, as codes."""
+    texts = [entry.decode() if isinstance(entry, bytes) else str(entry) for entry in split.tolist()]
+    numbers = {str(code): name for name, code in SPLITS.items()}
+    names = [numbers.get(text, text) for text in texts]
+    if unknown := sorted(set(names) - set(SPLITS)):
+        raise DataError(f"{path}: split must hold train, val and test (or 0, 1 and 2), got {unknown[0]!r}")
+    if absent := [name for name in ("train", "test") if name not in names]:
+        raise DataError(f"{path}: split gives no sequence to {' and '.join(absent)}; only val may be left out")
+    return np.concatenate([split_codes(name, 1) for name in names])
+
+
+def _npy_shape(path: Path) -> tuple[int, ...]:
+    with zipfile.ZipFile(path) as archive, archive.open("x.npy") as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        return read(file)[0]

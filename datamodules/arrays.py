@@ -1,0 +1,124 @@
+"""A user's own sequences: one ``.npz`` or ``.h5`` file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamodules import array_file
+from datamodules.base import SequenceDataModule
+from datamodules.options import check_choice
+from datamodules.sequences import DataError, RawSequences, Task
+
+_TASKS = ("classification", "binary", "regression", "every_step")
+_CHUNK_BYTES = 1 << 26
+
+
+class Arrays(SequenceDataModule):
+    """Sequences out of one file.
+
+    It holds `x` ``(N, C, T)``, and `y`: whole numbers ``(N,)`` (classes) or ``(N, T)`` (a class at every step), or
+    other numbers ``(N,)`` or ``(N, outputs)`` (values). It may hold `lengths` ``(N,)``, where sequences are shorter
+    than T; `times` ``(N, T)``, stamps in samples; and `split` ``(N,)``: "train", "val" and "test", or 0, 1 and 2.
+    Without "val" a tenth of the training sequences are held out, without `split` it is 70 / 15 / 15. The facts, such
+    as the number of channels, are read from this file.
+
+    Args:
+        path: of the file.
+        task: what `y` means, if its type does not say: ``"binary"`` for classes 0 and 1 with a single output.
+        shared: see `SequenceDataModule`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], task: Task | None = None, **shared: Any) -> None:
+        self.path = Path(path).expanduser()
+        if task is not None:
+            check_choice("task", task, _TASKS)
+            self.task = task
+        elif not np.issubdtype(self._labels.dtype, np.integer):
+            self.task = "regression"
+        else:
+            self.task = "classification" if self._labels.ndim == 1 else "every_step"
+        super().__init__(**shared)
+
+    @cached_property
+    def channels(self) -> int:  # type: ignore[override]
+        """Channels of `x`."""
+        return self._shape[1]
+
+    @cached_property
+    def length(self) -> int:  # type: ignore[override]
+        """Steps of `x`."""
+        return self._shape[2]
+
+    @cached_property
+    def out_channels(self) -> int:  # type: ignore[override]
+        """Classes or values in `y`."""
+        if self.task == "binary":
+            return 1
+        return self._labels.shape[-1] if self.task == "regression" else int(self._labels.max()) + 1
+
+    @cached_property
+    def stamped(self) -> bool:  # type: ignore[override]
+        """Whether there are `times`."""
+        with array_file.open_arrays(self.path) as arrays:
+            return "times" in arrays
+
+    @property
+    def files(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The one file, wherever it lies."""
+        return (str(self.path.resolve()),)
+
+    def recipe(self) -> dict[str, Any]:
+        return {"path": str(self.path.resolve()), "task": self.task}
+
+    def load(self) -> Iterator[RawSequences]:
+        with array_file.open_arrays(self.path) as arrays:
+            optional = {name for name in ("lengths", "times", "split") if name in arrays}
+            parts = {name: array_file.read_array(arrays, name, self.path) for name in optional}
+            parts["y"] = self._labels
+            count = self._shape[0]
+            for name, part in parts.items():
+                if len(part) != count:
+                    raise DataError(f"{self.path}: {len(part)} entries in {name} do not match {count} sequences in x")
+            parts = self._checked(parts)
+            x = arrays["x"]  # an .npz gives all of it, HDF5 what is asked for
+            rows = max(1, _CHUNK_BYTES // (4 * self.channels * self.length))
+            for start in self.track(range(0, count, rows), "reading sequences"):
+                some = {name: array[start : start + rows] for name, array in parts.items()}
+                yield self._chunk(np.asarray(x[start : start + rows]), some, start)
+
+    def _checked(self, parts: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """The small arrays in the types in which they are stored."""
+        if "lengths" in parts:
+            parts["lengths"] = array_file.check_lengths(parts["lengths"], self.length, self.path)
+        if "split" in parts:
+            parts["split"] = array_file.read_split(parts["split"], self.path)
+        if "times" in parts:
+            array_file.check_times(parts["times"], (self._shape[0], self.length), self.path)
+        return parts
+
+    def _chunk(self, x: NDArray[Any], parts: dict[str, NDArray[Any]], start: int) -> RawSequences:
+        if not np.issubdtype(x.dtype, np.number) or np.iscomplexobj(x):
+            raise DataError(f"{self.path}: x must be real numbers, got {x.dtype}")
+        ends = parts.get("lengths", np.full(len(x), self.length))
+        valid = np.arange(self.length) < ends[:, None]
+        array_file.check_values("x", x, valid, start, self.path)
+        if "times" in parts:
+            array_file.check_values("times", parts["times"], valid, start, self.path)
+            array_file.check_ascending(parts["times"], valid, start, self.path)
+            parts["times"] = parts["times"].astype(np.float32)
+        return RawSequences(x.astype(np.float32), **parts, source=str(self.path))
+
+    @cached_property
+    def _shape(self) -> tuple[int, int, int]:
+        return array_file.read_shape(self.path)
+
+    @cached_property
+    def _labels(self) -> NDArray[Any]:
+        return array_file.read_labels(self.path)

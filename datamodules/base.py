@@ -1,0 +1,185 @@
+"""What all benchmarks share: the facts, splitting, dropping, standardising, resampling and loading."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader
+
+from datamodules import cache as caches
+from datamodules.datasets import EpochSampler, SequenceDataset, Store, WindowDataset
+from datamodules.options import Missing, Pad, Standardise, check_options
+from datamodules.pipeline import Pipeline
+from datamodules.preparation import PreparedDataModule
+from datamodules.sequences import SPLITS, DataError, SequenceBatch
+from datamodules.splits import split_indices
+from datamodules.threads import one_thread
+from datamodules.transforms import Statistics, kept_steps, statistics
+
+_STATISTICS_VALUES = 1 << 20  # looked at together, few enough to stay in the processor's cache
+_EVALUATION_ROWS = 10  # of text, PROTOCOL 5.8
+
+
+class SequenceDataModule(PreparedDataModule):
+    """Sequences for training, validation and test.
+
+    A benchmark says what its data is, in the attributes of `PreparedDataModule`, and reads it in `load`; everything
+    else is here. The facts that a model needs are there before any file is read: `in_channels`, `out_channels`, `task`,
+    `horizon`, and `dt`. After `setup`, `splits` holds the sequences of each split and `statistics` what they were
+    standardised with.
+
+    Args:
+        root: folder of the data; by default ``$CKCNN_DATA``, else ``data``. It may be read-only if all files are there.
+        batch_size: sequences in a batch of every split.
+        num_workers: processes that make batches; 0 is fastest for data that fits into memory.
+        seed: of the split, the dropping of observations and the order of the training sequences.
+        drop_rate: fraction of the steps of every sequence that are dropped, the same ones in every epoch.
+        missing: how missing values are told: ``"mask"`` (zeros, and one mask channel), ``"times"`` (they are gone, the
+            batch carries the stamps of the others) or ``"counts"`` (zeros, and the number of observations so far for
+            each channel). By default what the paper did.
+        train_dt: keep every n-th sample in training and validation: 1, 2, 4, 8 or 16.
+        test_dt: the same for test; by default as in training.
+        standardise: ``"channel"``, ``"step"`` (one mean for every time index, as the authors did) or ``"none"``. By
+            default what is right for the data, which some benchmarks have in their units already.
+        pad: ``"paper"``, or ``"valid"``: zeros, and the batch carries the true lengths.
+        cache: folder of the prepared data; by default ``cache`` in `root`.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str] | None = None,
+        batch_size: int = 64,
+        num_workers: int = 0,
+        seed: int = 0,
+        drop_rate: float = 0.0,
+        missing: Missing | None = None,
+        train_dt: int = 1,
+        test_dt: int | None = None,
+        standardise: Standardise | None = None,
+        pad: Pad = "paper",
+        cache: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__(root, cache, seed)
+        self.batch_size, self.num_workers = batch_size, num_workers
+        self.drop_rate, self.missing = drop_rate, missing or self.default_missing
+        self.train_dt, self.test_dt = train_dt, train_dt if test_dt is None else test_dt
+        self.standardise, self.pad = standardise or self.default_standardise, pad
+        check_options(self)
+        self.splits: dict[str, NDArray[np.int64]] = {}
+        self.statistics: Statistics | None = None
+        self._store: Store | None = None
+
+    @property
+    def in_channels(self) -> int:
+        """Channels of a batch: those of the data, and the mask or the counts."""
+        if not self._incomplete or self.missing == "times":
+            return self.channels
+        return self.channels + (1 if self.missing == "mask" else self._sporadic)
+
+    @property
+    def horizon(self) -> int:
+        """Length of a training sequence, in training samples."""
+        return math.ceil(self.length / self.train_dt)
+
+    @property
+    def dt(self) -> dict[str, float]:
+        """Sampling step of each split in training samples; 1 where the batches carry stamps, which hold it already."""
+        test = 1.0 if self.stamped or self.missing == "times" else self.test_dt / self.train_dt
+        return {"train": 1.0, "val": 1.0, "test": test}
+
+    @property
+    def _sporadic(self) -> int:
+        return self.channels if self.sporadic is None else self.sporadic
+
+    @property
+    def _incomplete(self) -> bool:
+        return self.gaps or self.drop_rate > 0
+
+    def setup(self, stage: str | None = None) -> None:
+        """Reads the cache, splits, and takes the statistics of the training sequences; in every process."""
+        if self._store is not None:
+            return
+        if problem := caches.find_problem(self.cache_path, self.cache_key(), whole=False):
+            raise DataError(f"the cache {self.cache_path} cannot be used: {problem}; call prepare_data() first")
+        store = Store(self.cache_path)
+        codes = None if store.split is None else store.split.numpy()
+        if self.task == "language":
+            self.splits = {name: np.flatnonzero(codes == code) for name, code in SPLITS.items()}
+        else:
+            self.splits = split_indices(store.labels(torch.arange(store.shape[0])).numpy(), codes, self.seed)
+            if self.drop_rate:
+                store.kept = kept_steps(store.shape[0], self.length, self.drop_rate, self.seed)
+            self.statistics = self._statistics(store)
+        self._store = store
+
+    def dataset(self, split: str) -> SequenceDataset | WindowDataset:
+        """The sequences of ``"train"``, ``"val"`` or ``"test"``, ready for the model."""
+        if self._store is None:
+            raise DataError(f"{type(self).__name__} is not set up; call prepare_data() and setup() first")
+        index = self.splits[split]
+        if self.task == "language":
+            rows = self.batch_size if split == "train" else _EVALUATION_ROWS
+            return WindowDataset(self._store.x[torch.from_numpy(index)], rows, self.length, self.history)
+        return SequenceDataset(self._store, index, self._pipeline(split))
+
+    def train_dataloader(self) -> DataLoader[SequenceBatch]:
+        """Training batches in an order that depends on `seed` and the epoch."""
+        return self._loader("train")
+
+    def val_dataloader(self) -> DataLoader[SequenceBatch]:
+        """Validation batches in file order."""
+        return self._loader("val")
+
+    def test_dataloader(self) -> DataLoader[SequenceBatch]:
+        """Test batches in file order."""
+        return self._loader("test")
+
+    def predict_dataloader(self) -> DataLoader[SequenceBatch]:
+        """The test batches."""
+        return self._loader("test")
+
+    def _loader(self, split: str) -> DataLoader[SequenceBatch]:
+        dataset = self.dataset(split)
+        return DataLoader(
+            dataset,
+            batch_size=1 if isinstance(dataset, WindowDataset) else self.batch_size,
+            sampler=EpochSampler(dataset, self.seed) if split == "train" else None,
+            num_workers=self.num_workers,
+            collate_fn=_as_is,
+            pin_memory=torch.cuda.is_available(),
+            persistent_workers=self.num_workers > 0,
+        )
+
+    def _statistics(self, store: Store) -> Statistics | None:
+        if self.standardise == "none":
+            return None
+        pipeline, train = self._pipeline("train"), torch.from_numpy(self.splits["train"])
+        rows = max(1, _STATISTICS_VALUES // (self.channels * self.length))
+        batches = (pipeline.observe(store.rows(part)) for part in torch.split(train, rows))
+        with one_thread():
+            return statistics(batches, self.standardise, self.unscaled)
+
+    def _pipeline(self, split: str) -> Pipeline:
+        order, stored_as_is = self.order(), set(self.origin) == {0.0} and set(self.unit) == {1.0}
+        return Pipeline(
+            units=None if stored_as_is else (torch.tensor(self.origin)[:, None], torch.tensor(self.unit)[:, None]),
+            sporadic=self._sporadic,
+            gaps=self.gaps,
+            padding="valid" if self.pad == "valid" else self.padding,
+            missing=self.missing if self._incomplete or self.missing == "times" else None,
+            order=None if order is None else torch.from_numpy(order),
+            statistics=self.statistics,
+            stride=self.test_dt if split == "test" else self.train_dt,
+            training_stride=self.train_dt,
+            every_step=self.task == "every_step",
+        )
+
+
+def _as_is(batch: Any) -> Any:
+    """The data sets answer whole batches already."""
+    return batch

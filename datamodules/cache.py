@@ -1,0 +1,161 @@
+"""One HDF5 file per benchmark: written whole or not at all, by one process at a time, and checked before it is used."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from filelock import FileLock
+from numpy.typing import NDArray
+
+from datamodules.sequences import DataError, RawSequences
+
+FORMAT = 1  # of the file; a cache of another one is rebuilt
+_CHUNK_BYTES = 1 << 16  # of one piece of a file, so that a long row can be read without its neighbours
+_READ_BYTES = 1 << 24
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CacheKey:
+    """What a cache was made of.
+
+    Attributes:
+        recipe: the options that change what is stored, and the version of the code that reads the source.
+        source: fingerprint of the source files, or None if they are not there to compare with.
+    """
+
+    recipe: dict[str, Any]
+    source: str | None
+
+    def recipe_text(self) -> str:
+        """The recipe, and the format of the file, as they are stored."""
+        return json.dumps({"format": FORMAT, **self.recipe}, sort_keys=True)
+
+
+def fingerprint(files: Iterable[Path]) -> str:
+    """Changes when a file does: names, sizes and times of change."""
+    stats = [(path.name, path.stat()) for path in files]
+    return json.dumps([(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats])
+
+
+def ensure(path: Path, key: Callable[[], CacheKey], chunks: Callable[[], Iterable[RawSequences]]) -> None:
+    """Makes sure that a good cache lies at `path`; a broken or outdated one is rebuilt with one line in the log.
+
+    Args:
+        path: of the cache.
+        key: tells what it must have been made of; asked again when it has been made, since `chunks` may download files.
+        chunks: reads the source; called only if the cache has to be written.
+
+    Raises:
+        DataError: if the folder cannot be written. Whatever `chunks` raises passes through; no file is left then.
+    """
+    if find_problem(path, key()) is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path.with_name(f".{path.stem}.lock"))
+        lock.acquire()
+    except OSError as error:
+        raise DataError(
+            f"cannot write the cache {path} ({error}); set the option cache to a folder that can be written"
+        ) from error
+    try:
+        problem = find_problem(path, key())  # another process may have written it meanwhile
+        if problem is None:
+            return
+        if path.exists():
+            log.warning("rebuilding the cache %s: %s", path, problem)
+        _write(path, key, chunks())
+    finally:
+        lock.release()
+
+
+def find_problem(path: Path, key: CacheKey, whole: bool = True) -> str | None:
+    """Why the cache at `path` cannot be used, or None if it can; reads all of it if `whole`."""
+    if not path.exists():
+        return "it does not exist"
+    try:
+        with open_cache(path) as file:
+            if file.attrs.get("recipe") != key.recipe_text():
+                return f"it was made by another version or with other options: {file.attrs.get('recipe')}"
+            if key.source is not None and file.attrs.get("source") != key.source:
+                return "the source files have changed"
+            wrong = [name for name, data in file.items() if whole and _checksum(data) != data.attrs.get("crc32")]
+            return f"the checksum of {', '.join(wrong)} does not match" if wrong else None
+    except (OSError, RuntimeError, KeyError) as error:  # h5py has no error of its own for a broken file
+        return f"it is broken ({error})"
+
+
+def open_cache(path: Path) -> h5py.File:
+    """Opens a cache for reading; a finished cache never changes, so no lock is needed, not even on a read-only disk."""
+    return h5py.File(path, "r", locking=False)
+
+
+def _write(path: Path, key: Callable[[], CacheKey], chunks: Iterable[RawSequences]) -> None:
+    for orphan in path.parent.glob(f"{path.name}.*.tmp"):  # of a killed process: we hold the lock, so nobody writes it
+        orphan.unlink()
+    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".tmp", dir=path.parent)
+    os.close(handle)
+    try:
+        with h5py.File(name, "w") as file:
+            count = _append_all(file, chunks)
+            made_of = key()
+            file.attrs["recipe"] = made_of.recipe_text()
+            file.attrs["source"] = made_of.source or ""
+        if not count:
+            raise DataError(f"the source of {path.name} holds no sequences")
+        os.chmod(name, 0o644)  # mkstemp makes private files, but a cache may be shared
+        os.replace(name, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def _append_all(file: h5py.File, chunks: Iterable[RawSequences]) -> int:
+    count = 0
+    for chunk in chunks:
+        for name, array in chunk.arrays().items():
+            _append(file, name, np.ascontiguousarray(array))
+        count += len(chunk.x)
+    return count
+
+
+def _append(file: h5py.File, name: str, array: NDArray[np.generic]) -> None:
+    if name not in file:
+        row_bytes = max(1, array[:1].nbytes)
+        rows = max(1, _CHUNK_BYTES // row_bytes)
+        file.create_dataset(
+            name, (0, *array.shape[1:]), array.dtype, maxshape=(None, *array.shape[1:]), chunks=(rows, *array.shape[1:])
+        )
+        file[name].attrs["crc32"] = np.uint32(0)
+    data = file[name]
+    start = len(data)
+    data.resize(start + len(array), axis=0)
+    data[start:] = array
+    data.attrs["crc32"] = np.uint32(zlib.crc32(array.data, int(data.attrs["crc32"])))
+
+
+def _checksum(data: h5py.Dataset) -> int:
+    checksum = 0
+    for part in pieces(data):
+        checksum = zlib.crc32(part.data, checksum)
+    return checksum
+
+
+def pieces(data: h5py.Dataset) -> Iterator[NDArray[np.generic]]:
+    """The rows of a data set, a few megabytes at a time."""
+    rows = max(1, _READ_BYTES // max(1, data.dtype.itemsize * int(np.prod(data.shape[1:]))))
+    for start in range(0, len(data), rows):
+        yield np.ascontiguousarray(data[start : start + rows])

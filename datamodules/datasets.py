@@ -1,0 +1,151 @@
+"""Data sets that answer a whole batch at once: sequences out of a cache, and windows over a stream."""
+
+# B batch, N sequences, C channels, T time, L length of a row of the stream
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset, RandomSampler
+
+from datamodules.cache import open_cache
+from datamodules.pipeline import Pipeline, Rows
+from datamodules.randomness import generator
+from datamodules.sequences import IGNORED, DataError, SequenceBatch
+from datamodules.threads import one_thread
+from datamodules.transforms import unpack_steps
+
+LAZY_BYTES = 1 << 29  # larger signals stay in the file
+_SHARED_VALUES = 1 << 20  # a batch with more values than this is shared among threads
+
+
+class LazyRows:
+    """Rows of an array in a cache, read when asked for; each process opens the file for itself."""
+
+    def __init__(self, path: Path, name: str, shape: tuple[int, ...]) -> None:
+        self.path, self.name, self.shape = path, name, shape
+        self._file: h5py.File | None = None
+        self._owner = 0
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        if self._file is None or self._owner != os.getpid():
+            self._file, self._owner = open_cache(self.path), os.getpid()
+        data = self._file[self.name]
+        out = np.empty((len(rows), *self.shape[1:]), dtype=data.dtype)
+        for position, row in enumerate(rows.tolist()):
+            data.read_direct(out, np.s_[row], np.s_[position])
+        return torch.from_numpy(out)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_file": None}
+
+
+class Store:
+    """The arrays of a cache, in memory except for signals that are too large."""
+
+    def __init__(self, path: Path) -> None:
+        with open_cache(path) as file:
+            small = {name: torch.from_numpy(data[...]) for name, data in file.items() if name != "x"}
+            x = file["x"]
+            self.shape: tuple[int, ...] = x.shape
+            self.x: Tensor | LazyRows = (
+                LazyRows(path, "x", x.shape) if x.nbytes > LAZY_BYTES else torch.from_numpy(x[...])
+            )
+        self.y: Tensor | None = small.get("y")
+        self.split: Tensor | None = small.get("split")
+        self.lengths: Tensor | None = small.get("lengths")
+        self.times: Tensor | None = small.get("times")
+        self.kept: NDArray[np.uint8] | None = None
+
+    def rows(self, index: Tensor) -> Rows:
+        """Some sequences."""
+        kept = None if self.kept is None else unpack_steps(self.kept[index.numpy()], self.shape[-1])
+        lengths = None if self.lengths is None else self.lengths[index]
+        times = None if self.times is None else self.times[index]
+        return Rows(self.x[index], self.labels(index), lengths, times, kept)
+
+    def labels(self, index: Tensor) -> Tensor:
+        """The labels of some sequences: int64 if they are whole numbers, else float32."""
+        if self.y is None:
+            raise ValueError("text has no labels of its own")
+        y = self.y[index]
+        return y.float() if y.is_floating_point() else y.long()
+
+
+class SequenceDataset(Dataset[SequenceBatch]):
+    """The sequences of one split; `__getitems__` is how a DataLoader asks for a batch at once."""
+
+    def __init__(self, store: Store, index: NDArray[np.int64], pipeline: Pipeline) -> None:
+        self.store, self.index, self.pipeline = store, torch.from_numpy(index), pipeline
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, item: int) -> SequenceBatch:
+        x, y, times, lengths = self.__getitems__([item])
+        return SequenceBatch(x[0], y[0], None if times is None else times[0], None if lengths is None else lengths[0])
+
+    def __getitems__(self, items: Sequence[int]) -> SequenceBatch:
+        small = len(items) * math.prod(self.store.shape[1:]) <= _SHARED_VALUES
+        with one_thread() if small else nullcontext():
+            return self.pipeline(self.store.rows(self.index[torch.as_tensor(items)]))
+
+
+class WindowDataset(Dataset[SequenceBatch]):
+    """Overlapping windows over a stream that is cut into rows (PROTOCOL 5.8); an item is one window of all rows.
+
+    Args:
+        stream: tokens ``(N,)``.
+        rows: contiguous rows that are read side by side, the size of a batch.
+        window: length of a window; the last one may be shorter.
+        history: steps at the start of a window that only give context; the target there is -100.
+    """
+
+    def __init__(self, stream: Tensor, rows: int, window: int, history: int) -> None:
+        self.window, self.history = window, history
+        self.rows = stream[: len(stream) // rows * rows].view(rows, -1)  # (B, L)
+        self.starts = range(0, self.rows.shape[1] - 1 - history, window - history)
+        if not self.starts:
+            raise DataError(f"{len(stream)} characters are too few for {rows} rows with a history of {history}")
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, item: int) -> SequenceBatch:
+        start = self.starts[item]
+        stop = min(start + self.window, self.rows.shape[1] - 1)
+        y = self.rows[:, start + 1 : stop + 1].to(torch.int64, copy=True)
+        y[:, : self.history] = IGNORED
+        return SequenceBatch(self.rows[:, start:stop].long(), y)
+
+    def __getitems__(self, items: Sequence[int]) -> SequenceBatch:
+        if len(items) != 1:
+            raise ValueError(f"a batch is one window of all rows, so the loader must ask for 1 item, got {len(items)}")
+        return self[items[0]]
+
+
+class EpochSampler(RandomSampler):
+    """Shuffles by seed and epoch alone, so that a resumed run sees the order that an uninterrupted one would."""
+
+    def __init__(self, dataset: SequenceDataset | WindowDataset, seed: int) -> None:
+        super().__init__(dataset)
+        self.seed, self.epoch = seed, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the order of an epoch; the trainer calls it."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        order = torch.randperm(len(self), generator=generator(self.seed, f"epoch {self.epoch}"))
+        self.epoch += 1  # for loops that never call set_epoch
+        return iter(order.tolist())

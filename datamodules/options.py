@@ -1,0 +1,88 @@
+"""The choices that all benchmarks share, and what a bad one is told."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, Protocol, get_args
+
+from datamodules.sequences import Task
+
+Missing = Literal["mask", "times", "counts"]
+Standardise = Literal["channel", "step", "none"]
+Pad = Literal["paper", "valid"]
+
+RATES = (1, 2, 4, 8, 16)  # the paper's subsampling factors, and one more
+
+
+def data_root(root: str | os.PathLike[str] | None) -> Path:
+    """Where the data sets lie: `root`, else ``$CKCNN_DATA``, else ``data``."""
+    return Path(root or os.environ.get("CKCNN_DATA") or "data").expanduser()
+
+
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    """`value` must be one of the `choices`."""
+    known = list(choices)
+    if value not in known:
+        close = difflib.get_close_matches(str(value), known, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}{hint}")
+
+
+def check_count(name: str, value: int, least: int = 1) -> None:
+    """`value` must be a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def check_fraction(name: str, value: float) -> None:
+    """`value` must lie in [0, 1)."""
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} must lie in [0, 1), got {value}; it is a fraction, so write 0.3 for 30 %")
+
+
+def check_rate(name: str, value: int) -> None:
+    """`value` must be one of the subsampling factors."""
+    if value not in RATES:
+        raise ValueError(
+            f"{name} must be one of {', '.join(map(str, RATES))}: every n-th sample is kept, got {value!r}"
+        )
+
+
+class SharedOptions(Protocol):
+    """The shared options of a data module, and the task that they must fit."""
+
+    task: Task
+    batch_size: int
+    num_workers: int
+    seed: int
+    drop_rate: float
+    missing: Missing
+    train_dt: int
+    test_dt: int
+    standardise: Standardise
+    pad: Pad
+
+
+def check_options(options: SharedOptions) -> None:
+    """Every shared option must have a value that makes sense, for text too.
+
+    Raises:
+        ValueError: that names the option, what was expected and what came.
+    """
+    check_count("batch_size", options.batch_size)
+    check_count("num_workers", options.num_workers, least=0)
+    check_count("seed", options.seed, least=0)
+    check_fraction("drop_rate", options.drop_rate)
+    check_rate("train_dt", options.train_dt)
+    check_rate("test_dt", options.test_dt)
+    check_choice("missing", options.missing, get_args(Missing))
+    check_choice("standardise", options.standardise, get_args(Standardise))
+    check_choice("pad", options.pad, get_args(Pad))
+    changed = options.drop_rate > 0 or options.train_dt != 1 or options.test_dt != 1 or options.missing == "times"
+    if options.task == "language" and changed:
+        raise ValueError(
+            "text has no values to drop or subsample; leave drop_rate, missing, train_dt and test_dt alone"
+        )

@@ -1,0 +1,76 @@
+"""What passes between the parts of this package: batches, stored sequences, and the error that bad data gets."""
+
+# B batch, N sequences, C channels, T time
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+Task = Literal["classification", "binary", "regression", "every_step", "language"]
+Progress = Callable[[str, int, int], None]
+
+TRAIN, VAL, TEST = 0, 1, 2  # the codes of `RawSequences.split`
+SPLITS = {"train": TRAIN, "val": VAL, "test": TEST}
+IGNORED = -100  # the label of a step that does not count, torch's own `ignore_index`
+
+
+class DataError(ValueError):
+    """Data that is missing or not what it should be; the message names the file and says what to do."""
+
+
+class SequenceBatch(NamedTuple):
+    """What every loader yields.
+
+    Attributes:
+        x: signals ``(B, C, T)``, float32; for language, tokens ``(B, T)``, int64.
+        y: classes ``(B,)`` or, at every step, ``(B, T)``, int64; values to predict ``(B, outputs)``, float32. A step
+            with the label -100 does not count.
+        times: stamps ``(B, T)`` in training samples, where samples are really missing or came with stamps.
+        lengths: number of valid steps ``(B,)`` where they differ or ``pad: valid`` asks for them; the rest is padding.
+    """
+
+    x: Tensor
+    y: Tensor
+    times: Tensor | None = None
+    lengths: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class RawSequences:
+    """A stretch of a data set as a benchmark reads it, in any number type.
+
+    Attributes:
+        x: signals ``(N, C, T)``, NaN where nothing was observed; for language, one stream of tokens ``(N,)``.
+        y: classes ``(N,)`` or ``(N, T)``, or values ``(N, outputs)``; the stream itself needs none.
+        split: one of `TRAIN`, `VAL`, `TEST` for each sequence where the source has a split.
+        lengths: number of valid steps ``(N,)`` where they differ.
+        times: stamps ``(N, T)`` where the source has them, in samples at full rate.
+        source: the file they come from, for messages.
+    """
+
+    x: NDArray[np.generic]
+    y: NDArray[np.generic] | None = None
+    split: NDArray[np.int8] | None = None
+    lengths: NDArray[np.int64] | None = None
+    times: NDArray[np.float32] | None = None
+    source: str = ""
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """The parts that are there, by name."""
+        return {name: array for name, array in vars(self).items() if isinstance(array, np.ndarray)}
+
+
+def split_codes(split: str, count: int) -> NDArray[np.int8]:
+    """`count` times the code of a split.
+
+    Example:
+        >>> split_codes("test", 3)
+        array([2, 2, 2], dtype=int8)
+    """
+    return np.full(count, SPLITS[split], dtype=np.int8)

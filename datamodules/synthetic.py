@@ -1,0 +1,99 @@
+"""The two synthetic memory tasks (paper, appendix C; PROTOCOL 5.1 and 5.2), drawn from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import torch
+
+from datamodules.base import SequenceDataModule
+from datamodules.options import check_count
+from datamodules.randomness import generator
+from datamodules.sequences import SPLITS, RawSequences, split_codes
+
+_CHUNK = 1000
+
+
+class _Synthetic(SequenceDataModule):
+    """Sequences that are drawn, a thousand at a time, with a generator for each thousand of each split."""
+
+    default_standardise = "none"
+    sizes: tuple[int, int, int]
+
+    def load(self) -> Iterator[RawSequences]:
+        chunks = [
+            (split, start, min(_CHUNK, size - start))
+            for split, size in zip(SPLITS, self.sizes, strict=True)
+            for start in range(0, size, _CHUNK)
+        ]
+        for split, start, count in self.track(chunks, "drawing sequences"):
+            x, y = self.draw(count, generator(self.seed, f"{split} {start}"))
+            yield RawSequences(x.numpy(), y.numpy(), split_codes(split, count))
+
+    def draw(self, count: int, source: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        """Some sequences and their targets."""
+        raise NotImplementedError
+
+    def recipe(self) -> dict[str, Any]:
+        return {"length": self.length, "seed": self.seed}
+
+
+class CopyMemory(_Synthetic):
+    """Ten digits out of 1 ... 8, T - 1 zeros, eleven nines; the last ten steps must repeat the digits.
+
+    The digits are the values of one channel. The paper has T = 100, 200, 1000, 3000 and 6000; a model that always
+    answers 0 is right at ``(T + 10) / (T + 20)`` of the steps.
+
+    Args:
+        length: T of the paper; a sequence has 20 steps more.
+        shared: see `SequenceDataModule`.
+    """
+
+    task = "every_step"
+    channels, out_channels = 1, 10
+    sizes = (10_000, 1_000, 1_000)  # PROTOCOL 5.2, and a validation set, which the authors did without
+    digits: ClassVar[int] = 10
+
+    def __init__(self, length: int = 1000, **shared: Any) -> None:
+        check_count("length", length)
+        self.length = length + 2 * self.digits
+        super().__init__(**shared)
+
+    def draw(self, count: int, source: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        memory = torch.randint(1, 9, (count, self.digits), generator=source, dtype=torch.int8)
+        x = torch.zeros(count, 1, self.length, dtype=torch.int8)
+        x[:, 0, : self.digits] = memory
+        x[:, 0, -self.digits - 1 :] = 9
+        y = torch.zeros(count, self.length, dtype=torch.int8)
+        y[:, -self.digits :] = memory
+        return x, y
+
+
+class AddingProblem(_Synthetic):
+    """Uniform values and two marks; the target is the sum of the two marked values.
+
+    The marks lie anywhere, not one in each half. Answering 1 gives a mean squared error of 1/6. The paper's lengths are
+    100, 200, 1000, 3000 and 6000; the longest takes 2.5 GB on disk.
+
+    Args:
+        length: steps of a sequence.
+        shared: see `SequenceDataModule`.
+    """
+
+    task = "regression"
+    channels, out_channels = 2, 1
+    sizes = (50_000, 1_000, 1_000)  # PROTOCOL 5.1, and a validation set, which the authors did without
+
+    def __init__(self, length: int = 1000, **shared: Any) -> None:
+        check_count("length", length, least=2)
+        self.length = length
+        super().__init__(**shared)
+
+    def draw(self, count: int, source: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        values = torch.rand(count, self.length, generator=source)
+        first = torch.randint(self.length, (count,), generator=source)
+        second = torch.randint(self.length - 1, (count,), generator=source)
+        marks = torch.stack([first, second + (second >= first)], dim=1)  # two different steps
+        x = torch.stack([values, torch.zeros_like(values).scatter_(1, marks, 1.0)], dim=1)
+        return x, values.gather(1, marks).sum(1, keepdim=True)

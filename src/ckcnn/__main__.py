@@ -1,0 +1,70 @@
+"""The command line: `main` hands over to the module of a command, which is imported only then."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+
+import ckcnn
+
+# Each command is a module with `main(argv) -> int` and the line that the help shows.
+COMMANDS = {"data": ("ckcnn.data", "list the benchmarks, prepare their data, draw samples")}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command.
+
+    Args:
+        argv: the arguments after the name of the program; by default those of the process.
+
+    Returns:
+        The exit code: 0, or 2 after a mistake, with one message on standard error.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_help())
+        return 0
+    if arguments[0] == "--version":
+        print(f"ckcnn {ckcnn.__version__}")
+        return 0
+    if arguments[0] not in COMMANDS:
+        return _fail(_unknown(arguments[0]))
+    try:
+        return int(importlib.import_module(COMMANDS[arguments[0]][0]).main(arguments[1:]))
+    except (ValueError, OSError) as error:  # what this package raises for a mistake of the user
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        return _fail("interrupted")
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {text}" for name, (_, text) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: ckcnn COMMAND ...",
+            "",
+            "Continuous-kernel convolutional networks (CKConv, ICLR 2022).",
+            "",
+            *lines,
+            "",
+            "ckcnn COMMAND --help explains a command, ckcnn --version tells the version.",
+        ]
+    )
+
+
+def _unknown(name: str) -> str:
+    close = difflib.get_close_matches(name, COMMANDS, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"the commands are {', '.join(COMMANDS)}"
+    return f"there is no command {name!r}; {hint}"
+
+
+def _fail(message: str) -> int:
+    print(f"ckcnn: error: {message}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

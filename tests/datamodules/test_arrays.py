@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import torch
+
+from datamodules import Arrays, DataError
+from tests.datamodules.official import user_arrays
+
+
+def _write(path: Path, **arrays: Any) -> Path:
+    if path.suffix == ".npz":
+        np.savez(path, **arrays)
+    else:
+        with h5py.File(path, "w") as file:
+            for name, array in arrays.items():
+                kind = h5py.string_dtype() if np.asarray(array).dtype.kind == "U" else None
+                file.create_dataset(name, data=np.asarray(array, dtype=object) if kind else array, dtype=kind)
+    return path
+
+
+def _ready(path: Path, **options: Any) -> Arrays:
+    module = Arrays(path, root=path.parent, **options)
+    module.prepare_data()
+    module.setup()
+    return module
+
+
+@pytest.mark.parametrize("name", ["mine.npz", "mine.h5"])
+def test_everything_a_file_can_hold(name: str, tmp_path: Path) -> None:
+    arrays = user_arrays()
+    arrays["times"] = np.cumsum(np.random.default_rng(0).random((60, 32)), axis=1)
+    arrays["split"] = np.array(["train", "val", "test"] * 20)
+    module = _ready(_write(tmp_path / name, **arrays), standardise="none", pad="valid", test_dt=1)
+    assert Arrays(tmp_path / name, test_dt=2).dt["test"] == 1.0  # the stamps hold the step already
+    assert (module.in_channels, module.out_channels, module.horizon, module.task) == (2, 3, 32, "classification")
+    batch = module.dataset("test").__getitems__(range(20))
+    assert module.splits["test"].tolist() == list(range(2, 60, 3))
+    rows = module.splits["test"]
+    assert np.array_equal(batch.lengths, arrays["lengths"][rows])
+    for row, source in enumerate(rows):
+        length = int(arrays["lengths"][source])
+        assert np.allclose(batch.x[row, :, :length], arrays["x"][source, :, :length])
+        assert np.allclose(batch.times[row, :length], arrays["times"][source, :length])
+        assert (batch.times[row, length:] == batch.times[row, length - 1]).all()
+    assert np.array_equal(batch.y, arrays["y"][rows])
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "task", "outputs"),
+    [
+        (np.arange(60) % 4, {}, "classification", 4),
+        (np.arange(60) % 2, {"task": "binary"}, "binary", 1),
+        (np.arange(60) % 2 == 0, {}, "classification", 2),
+        (np.linspace(0, 1, 60), {}, "regression", 1),
+        (np.ones((60, 5)), {}, "regression", 5),
+        (np.arange(60 * 32).reshape(60, 32) % 7, {}, "every_step", 7),
+    ],
+)
+def test_the_task_follows_from_y(
+    y: np.ndarray, options: dict[str, Any], task: str, outputs: int, tmp_path: Path
+) -> None:
+    module = _ready(_write(tmp_path / "mine.npz", x=user_arrays()["x"], y=y), **options)
+    assert (module.task, module.out_channels) == (task, outputs)
+    assert len(module.dataset("train")) == 42
+
+
+def test_a_split_without_validation_holds_out_training_sequences(tmp_path: Path) -> None:
+    x, y = user_arrays()["x"], user_arrays()["y"]
+    module = _ready(_write(tmp_path / "mine.npz", x=x, y=y, split=np.array([0] * 40 + [2] * 20)))
+    assert module.splits["test"].tolist() == list(range(40, 60))
+    assert (len(module.splits["train"]), len(module.splits["val"])) == (36, 4)
+
+
+def test_the_file_may_change(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    arrays = user_arrays()
+    path = _write(tmp_path / "mine.npz", **arrays)
+    before = _ready(path, standardise="none").dataset("test")[0].x
+    _write(path, **{**arrays, "x": arrays["x"] + 1})
+    assert torch.allclose(_ready(path, standardise="none").dataset("test")[0].x, before + 1)
+    assert "the source files have changed" in caplog.text
+
+
+def _changed(**changes: Any) -> dict[str, Any]:
+    arrays = {**user_arrays(), **changes}
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def _with_nan() -> np.ndarray:
+    x = user_arrays()["x"].copy()
+    x[7, 1, 3] = np.nan
+    return x
+
+
+BAD = {
+    "NaN": (_changed(x=_with_nan()), r"x has NaN or infinity at \[7, 1, 3\]"),
+    "no y": (_changed(y=None), "must hold an array y, got only lengths, x"),
+    "no x": (_changed(x=None), "must hold an array x"),
+    "flat x": (_changed(x=np.zeros((60, 32))), r"\(sequences, channels, time\).*got \(60, 32\)"),
+    "text x": (_changed(x=np.full((60, 2, 32), "a")), "x must be real numbers"),
+    "labels": (_changed(y=np.arange(59)), "59 entries in y do not match 60 sequences"),
+    "negative": (_changed(y=np.arange(60) - 1), r"labels must lie in 0 \.\.\. 58, got -1"),
+    "NaN in y": (_changed(y=np.full(60, np.nan)), "y must be finite"),
+    "text y": (_changed(y=np.array(["a"] * 60)), "y must be numbers"),
+    "pickle": (_changed(y=np.array([{}] * 60, dtype=object)), "plain array"),
+    "lengths": (_changed(lengths=np.full(60, 33)), r"lengths must lie in 1 \.\.\. 32, got 33"),
+    "float lengths": (_changed(lengths=np.full(60, 3.5)), "lengths must be a whole number"),
+    "split": (_changed(split=np.array(["train", "dev"] * 30)), "split must hold train, val and test.*'dev'"),
+    "no test": (_changed(split=np.array(["train", "val"] * 30)), "no sequence to test"),
+    "times": (_changed(times=np.zeros((60, 31))), r"times must be numbers of shape \(60, 32\)"),
+    "backwards": (_changed(times=-np.ones((60, 1)) * np.arange(32)), "times of sequence 0 go backwards"),
+}
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_bad_arrays(fault: str, tmp_path: Path) -> None:
+    arrays, message = BAD[fault]
+    path = _write(tmp_path / "mine.npz", **arrays)
+    with pytest.raises(DataError, match=message) as caught:
+        _ready(path)
+    assert str(path) in str(caught.value)
+    assert not list((tmp_path / "cache").glob("*.h5*"))
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"there is no file .*absent\.npz"):
+        Arrays(tmp_path / "absent.npz")
+    with pytest.raises(DataError, match=r"mine\.csv must be an \.npz or \.h5 file"):
+        Arrays(tmp_path / "mine.csv")
+    for name in ("broken.npz", "broken.h5"):
+        (tmp_path / name).write_bytes(b"PK\x03\x04 nothing")
+        with pytest.raises(DataError, match=f"{name} cannot be read"):
+            Arrays(tmp_path / name)
+    with pytest.raises(ValueError, match="task must be one of classification"):
+        Arrays(tmp_path / "mine.npz", task="clasification")

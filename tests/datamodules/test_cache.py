@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import logging
+import multiprocessing
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+
+from datamodules import DataError, Digits, RawSequences
+from datamodules import cache as caches
+from datamodules.datasets import LazyRows, Store
+
+
+def _digits(folder: Path) -> Digits:
+    return Digits(root=folder)
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> Digits:
+    module = _digits(tmp_path)
+    module.prepare_data()
+    return module
+
+
+def test_a_good_cache_is_left_alone(prepared: Digits, caplog: pytest.LogCaptureFixture) -> None:
+    before = prepared.cache_path.stat()
+    _digits(prepared.root).prepare_data()
+    assert prepared.cache_path.stat() == before
+    assert not caplog.records
+
+
+def _flip_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(bytes(content))
+
+
+def _other_format(path: Path) -> None:
+    with h5py.File(path, "a") as file:
+        file.attrs["recipe"] = file.attrs["recipe"].replace('"format": 1', '"format": 0')
+
+
+def _unfinished(path: Path) -> None:
+    with h5py.File(path, "a") as file:
+        del file["y"].attrs["crc32"]
+
+
+DAMAGE = {
+    "truncated": (lambda path: path.write_bytes(path.read_bytes()[:50_000]), "it is broken"),
+    "not HDF5": (lambda path: path.write_text("hello"), "it is broken"),
+    "flipped": (_flip_a_byte, "the checksum of x does not match"),
+    "other version": (_other_format, "made by another version"),
+    "no checksum": (_unfinished, "the checksum of y does not match"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_bad_cache_is_rebuilt_with_one_line(damage: str, prepared: Digits, caplog: pytest.LogCaptureFixture) -> None:
+    good = Store(prepared.cache_path).x
+    do, reason = DAMAGE[damage]
+    do(prepared.cache_path)
+    again = _digits(prepared.root)
+    again.prepare_data()
+    assert torch.equal(Store(again.cache_path).x, good)
+    assert len(caplog.records) == 1
+    assert caplog.records[0].levelno == logging.WARNING
+    assert reason in caplog.text
+    assert str(prepared.cache_path) in caplog.text
+
+
+def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
+    def chunks() -> Iterator[RawSequences]:
+        yield RawSequences(np.zeros((3, 1, 4)), np.zeros(3, dtype=int))
+        raise RuntimeError("the disk is on fire")
+
+    with pytest.raises(RuntimeError, match="on fire"):
+        caches.ensure(tmp_path / "a.h5", lambda: caches.CacheKey({}, None), chunks)
+    assert [path.name for path in tmp_path.iterdir()] == [".a.lock"]
+
+
+def test_a_failed_rebuild_leaves_the_next_one_free(prepared: Digits, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared.cache_path.write_text("broken")
+    with monkeypatch.context() as patch:
+        patch.setattr(Digits, "load", lambda self: iter([RawSequences(np.zeros((1, 1, 3)), np.zeros(1, dtype=int))]))
+        with pytest.raises(DataError, match=r"Digits: x must have shape \(sequences, 1, 64\), got \(1, 1, 3\)"):
+            _digits(prepared.root).prepare_data()
+    _digits(prepared.root).prepare_data()
+    assert Store(prepared.cache_path).shape == (1797, 1, 64)
+
+
+def test_what_a_killed_process_left_is_removed(prepared: Digits) -> None:
+    orphan = prepared.cache_path.with_name(prepared.cache_path.name + ".abc.tmp")
+    orphan.write_text("half")
+    prepared.cache_path.unlink()
+    _digits(prepared.root).prepare_data()
+    assert not orphan.exists()
+
+
+def test_no_sequences_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.h5 holds no sequences"):
+        caches.ensure(tmp_path / "a.h5", lambda: caches.CacheKey({}, None), list)
+    assert not (tmp_path / "a.h5").exists()
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(DataError, match="set the option cache to a folder that can be written"):
+        Digits(root=tmp_path, cache=tmp_path / "file" / "cache").prepare_data()
+
+
+def _prepare(folder: Path, start: object, builders: object) -> None:
+    class Counted(Digits):
+        def load(self) -> Iterator[RawSequences]:
+            with builders.get_lock():  # type: ignore[attr-defined]
+                builders.value += 1  # type: ignore[attr-defined]
+            yield from super().load()
+
+    start.wait()  # type: ignore[attr-defined]
+    Counted(root=folder).prepare_data()
+
+
+def test_several_processes_prepare_at_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    start, builders = context.Barrier(3), context.Value("i", 0)
+    processes = [context.Process(target=_prepare, args=(tmp_path, start, builders)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert builders.value == 1
+    assert [path.name for path in (tmp_path / "cache").glob("*.h5*")] == ["counted.h5"]
+
+
+def test_setup_needs_a_good_cache(prepared: Digits, tmp_path: Path) -> None:
+    _other_format(prepared.cache_path)
+    with pytest.raises(DataError, match=r"another version.* call prepare_data\(\) first"):
+        _digits(tmp_path).setup()
+    prepared.cache_path.unlink()
+    with pytest.raises(DataError, match=r"it does not exist; call prepare_data\(\) first"):
+        _digits(tmp_path).setup()
+    with pytest.raises(DataError, match="is not set up"):
+        _digits(tmp_path).train_dataloader()
+
+
+def test_lazy_rows_are_the_rows(prepared: Digits) -> None:
+    store = Store(prepared.cache_path)
+    lazy = LazyRows(prepared.cache_path, "x", store.shape)
+    rows = torch.tensor([1796, 0, 5, 5])
+    assert torch.equal(lazy[rows], store.x[rows])
