@@ -22,7 +22,7 @@ from datamodules.threads import one_thread
 from datamodules.transforms import Statistics, kept_steps, statistics
 
 _STATISTICS_VALUES = 1 << 20  # looked at together, few enough to stay in the processor's cache
-_EVALUATION_ROWS = 10  # of text, PROTOCOL 5.8
+_EVALUATION_ROWS = 10  # of text, as in the authors' code
 
 
 class SequenceDataModule(PreparedDataModule):

@@ -1,4 +1,4 @@
-"""CharacterTrajectories of the UEA archive: pen strokes with three channels (PROTOCOL 5.5)."""
+"""CharacterTrajectories of the UEA archive: pen strokes with three channels, prepared as the authors did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CIFAR-10 as sequences of 1024 pixels with three channels (PROTOCOL 5.4)."""
+"""CIFAR-10 as sequences of 1024 pixels with three channels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SequentialCIFAR10(SequenceDataModule):
         Download((_URL,), "cifar-10-python.tar.gz", "md5:c58f30108f718f92721af3b95e74349a", unpack_to="."),
     )
     homepage = f"{_URL} (unpack it there)"
-    origin = (255 * 0.485, 255 * 0.456, 255 * 0.406)  # PROTOCOL 5.4
+    origin = (255 * 0.485, 255 * 0.456, 255 * 0.406)  # of ImageNet, as the authors did
     unit = (255 * 0.229, 255 * 0.224, 255 * 0.225)
     default_standardise = "none"
 

@@ -102,7 +102,7 @@ class SequenceDataset(Dataset[SequenceBatch]):
 
 
 class WindowDataset(Dataset[SequenceBatch]):
-    """Overlapping windows over a stream that is cut into rows (PROTOCOL 5.8); an item is one window of all rows.
+    """Overlapping windows over a stream that is cut into rows, as in the TCN paper; an item is one window of all rows.
 
     Args:
         stream: tokens ``(N,)``.

@@ -1,4 +1,4 @@
-"""MNIST as sequences of 784 pixels, row by row or permuted (PROTOCOL 5.3)."""
+"""MNIST as sequences of 784 pixels, row by row or permuted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SequentialMNIST(SequenceDataModule):
         for name, checksum in _CHECKSUMS.items()
     )
     homepage = _MIRRORS[0]
-    origin = (255 * 0.1307,)  # PROTOCOL 5.3
+    origin = (255 * 0.1307,)  # mean and deviation of the training pixels, as everybody uses them
     unit = (255 * 0.3081,)
     default_standardise = "none"
 

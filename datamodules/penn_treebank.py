@@ -1,4 +1,4 @@
-"""Penn Treebank, character by character (PROTOCOL 5.8)."""
+"""Penn Treebank, character by character, with the windows of the TCN paper."""
 
 from __future__ import annotations
 

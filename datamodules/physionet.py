@@ -1,4 +1,4 @@
-"""PhysioNet / CinC Challenge 2019: will a patient in intensive care develop sepsis? (PROTOCOL 5.7)."""
+"""PhysioNet / CinC Challenge 2019: will a patient in intensive care develop sepsis?"""
 
 from __future__ import annotations
 

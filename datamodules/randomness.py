@@ -21,7 +21,7 @@ def generator(seed: int, purpose: str) -> torch.Generator:
 
 
 def published_permutation(length: int, seed: int) -> NDArray[np.int64]:
-    """The order of pixels that the authors drew: numpy's first permutation after seeding it (PROTOCOL T5).
+    """The order of pixels that the authors drew: numpy's first permutation after seeding it.
 
     Example:
         >>> published_permutation(784, seed=0)[:8].tolist()

@@ -101,7 +101,7 @@ def read_psv_archive(path: Path, columns: Sequence[str], entries: Sequence[str])
 
 
 def list_psv(path: Path) -> list[str]:
-    """The names of the ``.psv`` files in a zip or a folder, sorted: the file system has no say (PROTOCOL T10)."""
+    """The names of the ``.psv`` files in a zip or a folder, sorted: the file system has no say."""
     if path.is_dir():
         return sorted(file.relative_to(path).as_posix() for file in path.rglob("*.psv"))
     try:

@@ -1,4 +1,4 @@
-"""Google Speech Commands 0.02: one-second recordings of words, raw or as MFCC (PROTOCOL 5.6)."""
+"""Google Speech Commands 0.02: one-second recordings of words, raw or as MFCC, prepared as the authors did."""
 
 from __future__ import annotations
 

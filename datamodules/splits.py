@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from datamodules.sequences import SPLITS, TEST, TRAIN, VAL, DataError
 
-TRAIN_FRACTION = 0.7  # PROTOCOL 5.5, after the authors and NeuralCDE: 70 / 15 / 15
+TRAIN_FRACTION = 0.7  # 70 / 15 / 15, as the authors and NeuralCDE
 HELD_OUT_FRACTION = 0.1  # of an official training set, for validation
 
 Indices = NDArray[np.int64]
@@ -40,7 +40,7 @@ def split_indices(y: NDArray[np.generic], codes: NDArray[np.int8] | None, seed: 
 
 
 def _three_ways(y: NDArray[np.generic], seed: int) -> tuple[Indices, Indices, Indices]:
-    """The recipe of PROTOCOL 5.5: with seed 0 the two cuts have the authors' random states 0 and 1."""
+    """The authors' recipe: with seed 0 the two cuts have the authors' random states 0 and 1."""
     train, rest = _cut(np.arange(len(y)), y, TRAIN_FRACTION, seed)
     val, test = _cut(rest, y, 0.5, seed + 1)
     return train, val, test

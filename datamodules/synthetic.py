@@ -1,4 +1,4 @@
-"""The two synthetic memory tasks (paper, appendix C; PROTOCOL 5.1 and 5.2), drawn from a seed."""
+"""The two synthetic memory tasks (paper, appendix C), drawn from a seed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class CopyMemory(_Synthetic):
 
     task = "every_step"
     channels, out_channels = 1, 10
-    sizes = (10_000, 1_000, 1_000)  # PROTOCOL 5.2, and a validation set, which the authors did without
+    sizes = (10_000, 1_000, 1_000)  # the authors', and a validation set, which they did without
     digits: ClassVar[int] = 10
 
     def __init__(self, length: int = 1000, **shared: Any) -> None:
@@ -83,7 +83,7 @@ class AddingProblem(_Synthetic):
 
     task = "regression"
     channels, out_channels = 2, 1
-    sizes = (50_000, 1_000, 1_000)  # PROTOCOL 5.1, and a validation set, which the authors did without
+    sizes = (50_000, 1_000, 1_000)  # the authors', and a validation set, which they did without
 
     def __init__(self, length: int = 1000, **shared: Any) -> None:
         check_count("length", length, least=2)

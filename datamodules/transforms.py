@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-DROP_SEED = 56789  # PROTOCOL 5.5, the authors' seed
-STD_EPSILON = 1e-5  # PROTOCOL 5.5, added to every standard deviation
+DROP_SEED = 56789  # the authors' seed
+STD_EPSILON = 1e-5  # the authors add it to every standard deviation
 
 
 def drop_count(length: int, rate: float) -> int:
@@ -29,7 +29,7 @@ def drop_count(length: int, rate: float) -> int:
 
 
 def kept_steps(count: int, length: int, rate: float, seed: int = 0) -> NDArray[np.uint8]:
-    """Which steps of each sequence remain when a fraction is dropped (PROTOCOL 5.5).
+    """Which steps of each sequence remain when a fraction is dropped, the authors' way.
 
     One generator for all sequences, one permutation each, in file order.
 
@@ -107,8 +107,7 @@ def statistics(
 
     Args:
         batches: signals ``(B, C, T)``, each with where it was observed, broadcastable to it, or None for everywhere.
-        by: ``"channel"``, or ``"step"``: one pair for each time index, pooled over channels, as the authors did
-            (PROTOCOL T3).
+        by: ``"channel"``, or ``"step"``: one pair for each time index, pooled over channels, as the authors did.
         unscaled: number of last channels that stay as they are.
     """
     count = total = square = torch.zeros((), dtype=torch.float64)

@@ -167,7 +167,7 @@ def test_statistics_ignore_the_other_splits(case: str, roots: dict[str, Path]) -
 
 
 def _protocol_pattern(count: int, length: int, rate: float) -> Tensor:
-    """PROTOCOL 5.5, word by word."""
+    """The authors' recipe, word by word."""
     generator = torch.Generator().manual_seed(56789)
     kept = torch.ones(count, length, dtype=torch.bool)
     for row in kept:

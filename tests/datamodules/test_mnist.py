@@ -33,7 +33,7 @@ def test_the_published_permutation_is_the_default(tmp_path: Path) -> None:
     plain = _ready(tmp_path).dataset("test")[0].x
     permuted = _ready(tmp_path, permuted=True)
     order = np.random.RandomState(0).permutation(784)
-    assert order[:8].tolist() == [693, 85, 647, 392, 765, 14, 299, 711]  # PROTOCOL T5
+    assert order[:8].tolist() == [693, 85, 647, 392, 765, 14, 299, 711]  # that of the published weights
     assert torch.equal(permuted.dataset("test")[0].x, plain[:, order])
     other = _ready(tmp_path, permuted=True, permutation_seed=1).dataset("test")[0].x
     assert not torch.equal(other, plain[:, order])

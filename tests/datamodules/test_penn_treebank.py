@@ -69,7 +69,7 @@ def test_too_little_text(tmp_path: Path) -> None:
 
 def test_real_files(real_data: Path, real_cache: Path) -> None:
     module = _ready(real_data, cache=real_cache, batch_size=24)
-    sizes = {"train": 5_269_890, "val": 413_262, "test": 464_989}  # PROTOCOL 5.8
+    sizes = {"train": 5_269_890, "val": 413_262, "test": 464_989}  # of Mikolov's files with <eos> spelled out
     assert {name: len(rows) for name, rows in module.splits.items()} == sizes
     texts = {name: (real_data / PTB / f"ptb.{name}.txt").read_text() for name in ("train", "test", "valid")}
     assert len(set("".join(texts.values()))) == module.out_channels == 50

@@ -12,7 +12,7 @@ LABELS = np.repeat(np.arange(20), 143)[:2858]
 
 
 def test_the_recipe_of_the_authors() -> None:
-    """PROTOCOL 5.5: random states 0 and 1, validation before test."""
+    """The authors' recipe: random states 0 and 1, validation before test."""
     train, rest = train_test_split(np.arange(2858), train_size=0.7, random_state=0, stratify=LABELS)
     val, test = train_test_split(rest, train_size=0.5, random_state=1, stratify=LABELS[rest])
     found = split_indices(LABELS, None, seed=0)
@@ -24,7 +24,7 @@ def test_the_recipe_of_the_authors() -> None:
 def test_sizes_of_speech_commands() -> None:
     labels = np.arange(34_975) % 10
     sizes = [len(rows) for rows in split_indices(labels, None, seed=0).values()]
-    assert sizes == [24_482, 5_246, 5_247]  # PROTOCOL 5.6
+    assert sizes == [24_482, 5_246, 5_247]  # the authors' sizes
 
 
 def test_official_training_and_test_sets_stay_apart() -> None:

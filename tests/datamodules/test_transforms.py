@@ -12,7 +12,7 @@ from datamodules.transforms import drop_count, kept_steps, remaining, repeat_las
     [(182, 0.3, 54), (182, 0.5, 91), (182, 0.7, 127), (16000, 0.3, 4800), (16000, 0.5, 8000), (16000, 0.7, 11200)],
 )
 def test_drop_counts_are_the_published_ones(length: int, rate: float, dropped: int) -> None:
-    assert drop_count(length, rate) == dropped  # PROTOCOL section 10, item 8
+    assert drop_count(length, rate) == dropped  # the authors' counts
     kept = unpack_steps(kept_steps(3, length, rate), length)
     assert (~kept).sum(1).tolist() == [dropped] * 3
 
