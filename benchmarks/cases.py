@@ -19,7 +19,7 @@ NUM_BLOCKS = 2
 
 @dataclass(frozen=True)
 class Shape:
-    """Input and width of a network, and how often its step is timed in each round."""
+    """Input and width of a network, how many rounds it gets, and how often its step is timed in each."""
 
     name: str
     batch: int
@@ -27,16 +27,17 @@ class Shape:
     length: int
     hidden: int
     classes: int
+    rounds: int
     steps: int
 
 
 SHAPES = (
-    Shape("CT", 32, 3, 182, 30, 20, steps=10),
-    Shape("pMNIST 100k", 64, 1, 784, 30, 10, steps=3),
-    Shape("pMNIST 1M", 64, 1, 784, 100, 10, steps=1),
-    Shape("SC_raw", 32, 1, 16000, 30, 10, steps=1),
+    Shape("CT", 32, 3, 182, 30, 20, rounds=25, steps=10),
+    Shape("pMNIST 100k", 64, 1, 784, 30, 10, rounds=9, steps=3),
+    Shape("pMNIST 1M", 64, 1, 784, 100, 10, rounds=3, steps=1),
+    Shape("SC_raw", 32, 1, 16000, 30, 10, rounds=3, steps=1),
 )
-LENGTHS = tuple(Shape(f"{length:,} samples", 8, 1, length, 30, 10, steps=3) for length in (2000, 8000, 32000))
+LENGTHS = tuple(Shape(f"{length:,} samples", 8, 1, length, 30, 10, rounds=9, steps=3) for length in (2000, 8000, 32000))
 MODELS = ("ckcnn", "ckcnn, default malloc", "textbook", "GRU", "LSTM", "TCN")
 BOUND = "bound"
 

@@ -63,13 +63,13 @@ class Worker:
         return Result(self.rounds, int(peak))  # type: ignore[call-overload]
 
 
-def measure(cases: dict[str, tuple[str, Shape]], rounds: int) -> dict[str, Result]:
+def measure(cases: dict[str, tuple[str, Shape]]) -> dict[str, Result]:
     """Lets models, each with its shape, take turns."""
     workers = {}
     for name, case in cases.items():
         workers[name] = Worker(*case)
         workers[name].ask("time")  # to the end of its warm-up, before the next one starts
-    for _ in range(rounds):
+    for _ in range(max(shape.rounds for _, shape in cases.values())):
         for worker in workers.values():
             worker.rounds.append(statistics.median(worker.ask("time")))  # type: ignore[arg-type]
     return {name: worker.close() for name, worker in workers.items()}
@@ -90,7 +90,6 @@ def print_shape(shape: Shape, results: dict[str, Result]) -> None:
 def main() -> None:
     """Prints all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9, help="turns that each model takes (default: 9)")
     parser.add_argument("--shape", choices=[shape.name for shape in SHAPES], help="only this shape")
     parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS, help="only these models")
     options = parser.parse_args()
@@ -98,7 +97,7 @@ def main() -> None:
     speedups = []
     for shape in SHAPES:
         if options.shape in (None, shape.name):
-            results = measure({model: (model, shape) for model in (*options.models, BOUND)}, options.rounds)
+            results = measure({model: (model, shape) for model in (*options.models, BOUND)})
             print_shape(shape, results)
             if "textbook" in results:
                 speedups.append(results["textbook"].times(results["ckcnn"]))
@@ -106,7 +105,7 @@ def main() -> None:
         mean = math.exp(statistics.fmean(map(math.log, speedups)))
         print(f"\nfaster than the textbook: {', '.join(f'{s:.1f}' for s in speedups)}; geometric mean {mean:.1f}")
     if options.shape is None:
-        print_growth(measure({shape.name: ("ckcnn", shape) for shape in LENGTHS}, options.rounds))
+        print_growth(measure({shape.name: ("ckcnn", shape) for shape in LENGTHS}))
 
 
 def print_growth(results: dict[str, Result]) -> None:

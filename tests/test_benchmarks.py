@@ -14,7 +14,7 @@ from benchmarks.step import Result
 from benchmarks.textbook import TextbookConv
 from ckcnn.nn import CKConv
 
-SMALL = Shape("small", batch=2, in_channels=3, length=40, hidden=6, classes=4, steps=1)
+SMALL = Shape("small", batch=2, in_channels=3, length=40, hidden=6, classes=4, rounds=1, steps=1)
 
 
 @pytest.mark.parametrize("length", [7, 8, 182])

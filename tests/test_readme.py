@@ -6,16 +6,24 @@ import re
 import runpy
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
-def test_python_in_the_readme_runs() -> None:
+def test_python_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) >= 2
+    assert len(blocks) >= 4
     names: dict[str, object] = {}
     exec("\n".join(blocks), names)
     assert names["y"].shape == (8, 30, 182)  # type: ignore[attr-defined]
     assert names["scores"].shape == (64, 10)  # type: ignore[attr-defined]
+    assert names["batch"].x.shape == (32, 3, 100)  # type: ignore[attr-defined]
+    ramps = names["Ramps"](root=tmp_path)  # type: ignore[operator]
+    ramps.prepare_data()
+    ramps.setup()
+    assert sum(map(len, ramps.splits.values())) == 40
 
 
 def test_every_public_name_in_the_readme_exists() -> None:

@@ -111,7 +111,8 @@ def to_frequency(x: Tensor, n: int, conjugate: bool = False) -> Tensor:
     frequencies = n // 2 + 1
     x_hat = torch.empty(frequencies, channels, batch, dtype=x.dtype.to_complex(), device=x.device)
     step = _channels_at_once(x_hat)
-    padded = x.new_zeros(batch, min(step, channels), n)
+    padded = x.new_empty(batch, min(step, channels), n)
+    padded[..., length:] = 0
     for start in range(0, channels, step):
         chunk = slice(start, min(start + step, channels))
         signals = padded[:, : chunk.stop - start]
