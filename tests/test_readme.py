@@ -17,7 +17,7 @@ def test_python_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(blocks) >= 4
     names: dict[str, object] = {}
     exec("\n".join(blocks), names)
-    assert names["y"].shape == (8, 30, 182)  # type: ignore[attr-defined]
+    assert names["kernel"].shape == (30, 3, 182)  # type: ignore[attr-defined]
     assert names["scores"].shape == (64, 10)  # type: ignore[attr-defined]
     assert names["batch"].x.shape == (32, 3, 100)  # type: ignore[attr-defined]
     ramps = names["Ramps"](root=tmp_path)  # type: ignore[operator]

@@ -14,6 +14,7 @@ from ckcnn.nn.checks import check_signal
 from ckcnn.nn.spectral import SpectralConv, fft_length
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # complex numbers are not for the compiler yet
 def fft_conv(x: Tensor, kernel: Tensor, bias: Tensor | None = None, advance: int = 0) -> Tensor:
     """Convolves a signal with a kernel of any length.
 
@@ -53,14 +54,13 @@ def basis_conv(x: Tensor, basis: Tensor, weight: Tensor, bias: Tensor | None = N
 
 def full_precision(device: torch.device) -> AbstractContextManager[object]:
     """Switches autocast off: half precision is too coarse for an FFT and for the phases of a kernel net."""
-    if is_autocast_available(device.type):
+    if is_autocast_available(device.type) and torch.is_autocast_enabled(device.type):
         return torch.autocast(device.type, enabled=False)
     return nullcontext()
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _spectral_conv(x: Tensor, bias: Tensor | None, advance: int, *parts: Tensor) -> Tensor:
-    """Brings everything to one type the FFT knows; out of reach of autocast and of the compiler."""
+    """Brings everything to one type the FFT knows, out of reach of autocast."""
     length = x.shape[-1]
     lags = min(parts[0].shape[-1], length + advance)  # older ones meet no sample
     dtype = torch.promote_types(parts[0].dtype, torch.float32)
