@@ -1,6 +1,6 @@
 """Seconds of one epoch of bare batches over sequential MNIST: ``CKCNN_DATA=... python -m benchmarks.loading``.
 
-The issue wants less than 2 s on two cores. The files must lie in the folder, see ``ckcnn data``.
+It should stay below 2 s on two cores. The files must lie in the folder, see ``ckcnn data``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Memory for preparing and reading 35,000 clips of Speech Commands: ``python -m benchmarks.speech_memory [CLIPS]``.
 
 The clips are noise in the official layout. One process prepares the cache, a second one reads a whole epoch; each
-prints its peak, which the issue wants below 1.5 GB.
+prints its peak, which should stay below 1.5 GB.
 """
 
 from __future__ import annotations

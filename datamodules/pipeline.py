@@ -95,7 +95,7 @@ class Pipeline:
         seen = observed[:, : self.sporadic]
         if self.missing == "mask":
             return torch.cat([x, seen.any(1, keepdim=True).to(x)], dim=1)
-        counts = seen.cumsum(-1).to(x).expand(-1, self.sporadic, -1)
+        counts = seen.cumsum(-1, dtype=x.dtype).expand(-1, self.sporadic, -1)
         return torch.cat([counts, x], dim=1)
 
     def _regular(self, x: Tensor, rows: Rows) -> SequenceBatch:
