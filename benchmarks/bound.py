@@ -27,11 +27,10 @@ def _bare_layer(batch: int, i: int, o: int, length: int, first: bool) -> Callabl
     n = fft_length(length, length - 1)
     f = n // 2 + 1
     x, y, basis = torch.randn(batch, i, n), torch.randn(batch, o, n), torch.randn(_BASIS, n)
-    x_hat, y_hat, basis_hat = (torch.randn(f, *shape, dtype=torch.complex64) for shape in ((i, batch), (o, batch), ()))
+    x_hat, y_hat = (torch.randn(f, channels, batch, dtype=torch.complex64) for channels in (i, o))
     x_spectrum, y_spectrum, basis_spectrum = torch.fft.rfft(x), torch.fft.rfft(y), torch.fft.rfft(basis)
     kernel_hat = torch.randn(f, o, i, dtype=torch.complex64)
     rows, weight, kernel_rows = torch.randn(2 * f, _BASIS), torch.randn(o * i, _BASIS), torch.randn(2 * f, o * i)
-    del basis_hat
 
     def forward() -> None:
         torch.fft.rfft(basis)
@@ -50,4 +49,8 @@ def _bare_layer(batch: int, i: int, o: int, length: int, first: bool) -> Callabl
             torch.bmm(kernel_hat.mT, y_hat, out=x_hat)
             torch.fft.irfft(x_spectrum, n)
 
-    return lambda: (forward(), backward())[0]
+    def both() -> None:
+        forward()
+        backward()
+
+    return both
