@@ -32,21 +32,25 @@ def _bare_layer(batch: int, i: int, o: int, length: int, first: bool) -> Callabl
     kernel_hat = torch.randn(f, o, i, dtype=torch.complex64)
     rows, weight, kernel_rows = torch.randn(2 * f, _BASIS), torch.randn(o * i, _BASIS), torch.randn(2 * f, o * i)
 
+    # what is computed has buffers of its own, so that the numbers stay numbers, step after step
+    y_out, x_out, kernel_out = y_hat.clone(), x_hat.clone(), kernel_hat.clone()
+    rows_out, weight_out, kernel_rows_out = rows.clone(), weight.clone(), kernel_rows.clone()
+
     def forward() -> None:
         torch.fft.rfft(basis)
-        torch.mm(rows, weight.T, out=kernel_rows)
+        torch.mm(rows, weight.T, out=kernel_rows_out)
         torch.fft.rfft(x)
-        torch.bmm(kernel_hat, x_hat, out=y_hat)
+        torch.bmm(kernel_hat, x_hat, out=y_out)
         torch.fft.irfft(y_spectrum, n)
 
     def backward() -> None:
         torch.fft.rfft(y)
-        torch.bmm(y_hat, x_hat.mT, out=kernel_hat)
-        torch.mm(kernel_rows.T, rows, out=weight)
-        torch.mm(kernel_rows, weight, out=rows)
+        torch.bmm(y_hat, x_hat.mT, out=kernel_out)
+        torch.mm(kernel_rows.T, rows, out=weight_out)
+        torch.mm(kernel_rows, weight, out=rows_out)
         torch.fft.irfft(basis_spectrum, n)
         if not first:
-            torch.bmm(kernel_hat.mT, y_hat, out=x_hat)
+            torch.bmm(kernel_hat.mT, y_hat, out=x_out)
             torch.fft.irfft(x_spectrum, n)
 
     def both() -> None:
