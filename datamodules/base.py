@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
 from datamodules import cache as caches
-from datamodules.datasets import EpochSampler, SequenceDataset, Store, WindowDataset
+from datamodules.datasets import SequenceDataset, Store, WindowDataset
+from datamodules.loading import ResumableLoader, ShardSampler
 from datamodules.options import Missing, Pad, Standardise, check_options
 from datamodules.pipeline import Pipeline
 from datamodules.preparation import PreparedDataModule
@@ -145,10 +146,10 @@ class SequenceDataModule(PreparedDataModule):
 
     def _loader(self, split: str) -> DataLoader[SequenceBatch]:
         dataset = self.dataset(split)
-        return DataLoader(
+        return ResumableLoader(
             dataset,
             batch_size=1 if isinstance(dataset, WindowDataset) else self.batch_size,
-            sampler=EpochSampler(dataset, self.seed) if split == "train" else None,
+            sampler=ShardSampler(dataset, self.seed if split == "train" else None),
             num_workers=self.num_workers,
             collate_fn=_as_is,
             pin_memory=torch.cuda.is_available(),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset, RandomSampler
+from torch.utils.data import Dataset
 
 from datamodules.cache import open_cache
 from datamodules.pipeline import Pipeline, Rows
-from datamodules.randomness import generator
 from datamodules.sequences import IGNORED, DataError, SequenceBatch
 from datamodules.threads import one_thread
 from datamodules.transforms import unpack_steps
@@ -132,20 +131,3 @@ class WindowDataset(Dataset[SequenceBatch]):
         if len(items) != 1:
             raise ValueError(f"a batch is one window of all rows, so the loader must ask for 1 item, got {len(items)}")
         return self[items[0]]
-
-
-class EpochSampler(RandomSampler):
-    """Shuffles by seed and epoch alone, so that a resumed run sees the order that an uninterrupted one would."""
-
-    def __init__(self, dataset: SequenceDataset | WindowDataset, seed: int) -> None:
-        super().__init__(dataset)
-        self.seed, self.epoch = seed, 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Chooses the order of an epoch; the trainer calls it."""
-        self.epoch = epoch
-
-    def __iter__(self) -> Iterator[int]:
-        order = torch.randperm(len(self), generator=generator(self.seed, f"epoch {self.epoch}"))
-        self.epoch += 1  # for loops that never call set_epoch
-        return iter(order.tolist())

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, SequentialSampler
+from torch.utils.data import DataLoader, DistributedSampler
 
 from datamodules import SequenceBatch, SequenceDataModule
 from datamodules.datasets import SequenceDataset
+from datamodules.loading import ShardSampler
 from datamodules.transforms import drop_count
 from tests.datamodules.cases import CASES, make, ready
 
@@ -268,14 +269,36 @@ def test_pickles(case: str, roots: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_ranks_share_the_work(case: str, roots: dict[str, Path]) -> None:
-    """Lightning puts a DistributedSampler in the place of exactly these samplers."""
     module = ready(case, roots[case])
-    assert isinstance(_loader(module, "train").sampler, RandomSampler)
-    assert isinstance(_loader(module, "test").sampler, SequentialSampler)
-    dataset = module.dataset("train")
-    ranks = [set(DistributedSampler(dataset, num_replicas=2, rank=rank)) for rank in range(2)]
-    assert ranks[0] | ranks[1] == set(range(len(dataset)))
-    assert len(ranks[0] & ranks[1]) <= 1  # an odd one is seen twice
+    for split in ("train", "val", "test"):
+        dataset, seed = module.dataset(split), 0 if split == "train" else None
+        assert isinstance(_loader(module, split).sampler, DistributedSampler)  # which Lightning leaves in place
+        whole = list(ShardSampler(dataset, seed))
+        ranks = [ShardSampler(dataset, seed, processes=3, rank=rank) for rank in range(3)]
+        shares = [list(sampler) for sampler in ranks]
+        assert [len(sampler) for sampler in ranks] == [len(share) for share in shares]
+        assert sorted(whole) == list(range(len(dataset)))
+        assert [share[0] for share in shares] == whole[:3]  # a step of all ranks is a larger step of one
+        if split == "train":  # training keeps all ranks busy, evaluation counts each sequence once
+            assert len({len(share) for share in shares}) == 1
+            assert set().union(*shares) == set(whole)
+        else:
+            assert sorted(item for share in shares for item in share) == sorted(whole)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_loader_goes_on_where_it_stopped(workers: int, roots: dict[str, Path]) -> None:
+    loader, fresh = (_loader(ready("digits", roots["digits"], num_workers=workers), "train") for _ in range(2))
+    loader.sampler.set_epoch(3)
+    expected = list(loader)
+    loader.sampler.set_epoch(3)
+    batches = iter(loader)
+    given = [next(batches), next(batches)]
+    fresh.load_state_dict(loader.state_dict())
+    fresh.sampler.set_epoch(3)
+    _assert_same([*given, *fresh], expected)
+    assert fresh.state_dict() == {"given": 0}  # the epoch is over, the next one starts at its beginning
+    assert len(list(fresh)) == len(expected)
 
 
 @pytest.mark.parametrize("case", SIGNALS)

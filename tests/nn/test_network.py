@@ -120,14 +120,19 @@ def test_readout_last() -> None:
     x = sequences()
     net, every = with_every_step("last", x)
     assert torch.allclose(net(x), every[..., -1], atol=1e-12)
-    assert torch.allclose(net(x, lengths=LENGTHS), every[..., -1], atol=1e-12)
 
 
-def test_readout_last_valid() -> None:
+@pytest.mark.parametrize("readout", ["last", "last_valid"])
+def test_readout_of_the_last_valid_step(readout: str) -> None:
     x = sequences()
-    net, every = with_every_step("last_valid", x)
+    net, every = with_every_step(readout, x)
     expected = torch.stack([every[i, :, n - 1] for i, n in enumerate(LENGTHS)])
     assert torch.allclose(net(x, lengths=LENGTHS), expected, atol=1e-12)
+
+
+def test_readout_last_valid_insists_on_lengths() -> None:
+    x = sequences()
+    net, _ = with_every_step("last_valid", x)
     with pytest.raises(ValueError, match='readout "last_valid" needs lengths'):
         net(x)
 

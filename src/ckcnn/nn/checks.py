@@ -80,3 +80,9 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """`value` must be one of the `choices`."""
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+
+
+def check_not_negative(name: str, value: float) -> None:
+    """`value` must be a finite number that is not below zero."""
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be 0 or a positive number, got {value!r}")

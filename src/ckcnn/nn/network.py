@@ -57,8 +57,9 @@ class CKNet(nn.Module):
         conv: makes a convolution for a number of in and out channels.
         num_blocks: residual blocks.
         norm: see `CKBlock`.
-        readout: which steps are read: ``"last"``, ``"last_valid"`` (step ``lengths - 1`` of each sequence), ``"mean"``
-            (over the valid steps where `lengths` are given) or ``"every_step"``.
+        readout: which steps are read: ``"last"`` (step ``lengths - 1`` of each sequence where `lengths` are given),
+            ``"last_valid"`` (the same, but `lengths` must be given), ``"mean"`` (over the valid steps where `lengths`
+            are given) or ``"every_step"``.
         dropout: fraction of the activations that training sets to zero.
         input_dropout: fraction of the input values that training sets to zero.
     """
@@ -111,7 +112,7 @@ class CKNet(nn.Module):
                 return y.mean(-1)
             valid = torch.arange(y.shape[-1], device=y.device) < lengths[:, None]
             return (y * valid[:, None]).sum(-1) / lengths[:, None]
-        if self.readout == "last_valid" and lengths is not None:
+        if lengths is not None:
             return y[torch.arange(len(y), device=y.device), :, lengths - 1]
         return y[..., -1]
 
