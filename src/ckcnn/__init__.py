@@ -1,3 +1,22 @@
 """Training framework for continuous-kernel convolutional networks (CKConv, ICLR 2022)."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ckcnn.baselines import GRU, LSTM, TCN
+    from ckcnn.model import CKCNN
+
 __version__ = "0.1.0"
+__all__ = ["CKCNN", "GRU", "LSTM", "TCN"]
+
+_HOMES = {"CKCNN": "ckcnn.model", "GRU": "ckcnn.baselines", "LSTM": "ckcnn.baselines", "TCN": "ckcnn.baselines"}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a model when it is asked for: `ckcnn --help` should not wait for torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ckcnn' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -9,8 +9,15 @@ from collections.abc import Sequence
 
 import ckcnn
 
-# Each command is a module with `main(argv) -> int` and the line that the help shows.
-COMMANDS = {"data": ("ckcnn.data", "list the benchmarks, prepare their data, draw samples")}
+# Each command is a function that takes the other arguments and returns the exit code, and the line that the help shows.
+COMMANDS = {
+    "fit": ("ckcnn.cli:fit", "train: ckcnn fit --config digits.yaml"),
+    "validate": ("ckcnn.cli:validate", "score a checkpoint on the validation split"),
+    "test": ("ckcnn.cli:test", "score a checkpoint on the test split: ckcnn test --config digits.yaml"),
+    "predict": ("ckcnn.cli:predict", "write the answers for the test split to a CSV or NPZ file"),
+    "presets": ("ckcnn.listing:main", "list the presets with their size and the paper's figure"),
+    "data": ("ckcnn.data:main", "list the benchmarks, prepare their data, draw samples"),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,7 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments[0] not in COMMANDS:
         return _fail(_unknown(arguments[0]))
     try:
-        return int(importlib.import_module(COMMANDS[arguments[0]][0]).main(arguments[1:]))
+        module, _, function = COMMANDS[arguments[0]][0].partition(":")
+        return int(getattr(importlib.import_module(module), function)(arguments[1:]))
     except (ValueError, OSError) as error:  # what this package raises for a mistake of the user
         return _fail(str(error))
     except KeyboardInterrupt:

@@ -1,0 +1,105 @@
+"""Turns what the argument parser says into one sentence with the nearest valid choice."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import re
+
+import ckcnn
+import datamodules
+
+_TOP = ("config", "model", "data", "trainer", "ckpt_path", "name", "runs", "output", "seed_everything")
+_FACTS = {"in_channels", "out_channels", "task", "horizon", "dt"}  # the data gives them
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "a text",
+    "NoneType": "null",
+}
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """A hint: the entry that looks like `name`, or all of them if there are few."""
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else f"there are: {', '.join(sorted(known))}"
+
+
+def explain(error: Exception, command: str) -> str:
+    """One sentence for an error of the parser, or of a class that it was to make."""
+    text = str(error)
+    for pattern, answer in _ANSWERS:
+        if match := re.search(pattern, text, re.DOTALL):
+            return answer(match, text)
+    if reasons := [
+        line for line in re.findall(r"^\s*- (.*)$", text, re.MULTILINE) if not line.startswith("Expected a")
+    ]:
+        return reasons[0]  # what our own classes say
+    lines = [line.strip(" -") for line in text.splitlines() if line.strip(" -")]
+    return f"{' '.join(lines[:3])}; see ckcnn {command} --help"
+
+
+def _unknown_option(match: re.Match[str], text: str) -> str:
+    path, option = match.groups()
+    part = _part(text)
+    flag, name = f"--{part}.{option}", path.rpartition(".")[2]
+    if option in _FACTS and part == "model":
+        return f"{flag} is a fact of the data and cannot be set; change the settings of the data"
+    return f"{name} has no option {flag}; {nearest(flag, _options(path, part))}"
+
+
+def _unknown_flag(match: re.Match[str], text: str) -> str:
+    flag = match.group(1).split("=")[0]
+    known = [f"--{name}" for name in _TOP] + _options("pytorch_lightning.Trainer", "trainer")
+    return f"there is no option {flag}; {nearest(flag, known)}"
+
+
+def _unknown_key(match: re.Match[str], text: str) -> str:
+    key = match.group(1)
+    known = [f"--{name}" for name in _TOP] + _options("pytorch_lightning.Trainer", "trainer")
+    return f"there is no setting {key}; {nearest(f'--{key}', known)}"
+
+
+def _bad_value(match: re.Match[str], text: str) -> str:
+    key, kind, value = match.groups()
+    kinds = re.findall(r"<class '(\w+)'>", kind) or [kind.replace("typing.Literal", "one of ")]
+    words = [_WORDS.get(word, word) for word in kinds]
+    prefix = "" if "." in key or key in _TOP else f"{_part(text)}."
+    return f"--{prefix}{key} must be {' or '.join(words)}, got {value.strip()}"
+
+
+def _no_class(match: re.Match[str], text: str) -> str:
+    part, name = _part(text), match.group(1)
+    known = list(ckcnn.__all__) if part == "model" else [n for n in datamodules.__all__ if n[0].isupper()]
+    return f"there is no {part} {name}; {nearest(name, known)}"
+
+
+def _missing(match: re.Match[str], text: str) -> str:
+    return f"no {match.group(1)} was given; name a preset such as --config digits.yaml (ckcnn presets lists them)"
+
+
+def _part(text: str) -> str:
+    match = re.search(r"[Pp]arser key \"(model|data|trainer)", text) or re.search(r"--(model|data|trainer)\b", text)
+    return match.group(1) if match else "model"
+
+
+def _options(path: str, part: str) -> list[str]:
+    module, _, name = path.rpartition(".")
+    kind = getattr(importlib.import_module(module), name)
+    parameters = [inspect.signature(cls.__init__).parameters for cls in kind.__mro__ if "__init__" in vars(cls)]
+    entries = {name: entry for signature in parameters for name, entry in signature.items()}
+    names = {name for name, entry in entries.items() if entry.kind == entry.POSITIONAL_OR_KEYWORD}
+    return sorted(f"--{part}.{name}" for name in names - {"self"} - _FACTS)
+
+
+_ANSWERS = (
+    (r"class_path '([\w.]+)':.*?(?:Option|Key) '?([\w.]+)'? is not (?:accepted|expected)", _unknown_option),
+    (r"[Uu]nrecognized arguments: (\S+)", _unknown_flag),
+    (r"(?:Key|Option) '?([\w.]+)'? is not (?:expected|accepted)", _unknown_key),
+    (r"[Pp]arser key \"([\w.]+)\":\s*Expected an? (.*?)\. Got value: (.*?)(?:\n|$)", _bad_value),
+    (r"Expected a dot import path string: (\S+)", _no_class),
+    (r"[Pp]arser key \"([\w.]+)\":\s*Does not validate.*?Subtypes: \[(.*?)\]\n.*Given value: (.*?)$", _bad_value),
+    (r"arguments are required: (model|data)", _missing),
+)

@@ -1,0 +1,41 @@
+"""``metrics.csv`` of a run folder: one row for each epoch."""
+
+from __future__ import annotations
+
+import csv
+import os
+from pathlib import Path
+from typing import Any
+
+
+class MetricsTable:
+    """A table in a file, written anew for each row and renamed into place: nobody ever finds half of it.
+
+    Args:
+        path: the file.
+        steps: rows of an earlier part of the run are kept up to this training step.
+    """
+
+    def __init__(self, path: Path, steps: int = 0) -> None:
+        self.path, self.rows = path, [row for row in read(path) if int(row["step"]) <= steps]
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Adds a row; it may have columns that earlier ones have not."""
+        self.rows.append(row)
+        columns = dict.fromkeys(name for row in self.rows for name in row)
+        part = self.path.with_name(f".{self.path.name}.part")
+        with part.open("w", newline="") as file:
+            writer = csv.DictWriter(file, columns)
+            writer.writeheader()
+            writer.writerows(self.rows)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(self.path)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The rows of a table; none if there is no file."""
+    if not path.is_file():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))

@@ -1,0 +1,43 @@
+"""What a person sees while training: one bar, and none of the lines that are no news."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any
+
+from pytorch_lightning import LightningModule, Trainer
+from pytorch_lightning.callbacks import RichProgressBar
+
+_NO_NEWS = ("Tip:", "GPU available", "TPU available", "Loading `train_dataloader`", "Seed set to")
+_HARMLESS = (
+    "is smaller than the logging interval",  # metrics are logged once an epoch
+    "does not have many workers",  # most of the data is in memory
+    "isinstance.treespec, LeafSpec",  # between Lightning and torch
+    "is not resumable",  # our loader is
+)
+
+
+class ProgressBar(RichProgressBar):
+    """Lightning's bar with the metrics alone; the bar of every epoch stays to be read."""
+
+    def __init__(self) -> None:
+        super().__init__(refresh_rate=10, leave=True)
+
+    def get_metrics(self, trainer: Trainer, model: LightningModule) -> dict[str, Any]:
+        metrics: dict[str, Any] = dict(super().get_metrics(trainer, model))
+        metrics.pop("v_num", None)
+        return metrics
+
+
+def make_quiet() -> None:
+    """Leaves out what Lightning says to everybody."""
+    for name in ("pytorch_lightning", "lightning_fabric"):
+        for logger in (name, f"{name}.utilities.rank_zero", f"{name}.utilities.seed"):
+            logging.getLogger(logger).addFilter(_is_news)
+    for message in _HARMLESS:
+        warnings.filterwarnings("ignore", message=f".*{message}")
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not any(part in record.getMessage() for part in _NO_NEWS)
