@@ -11,10 +11,10 @@ import ckcnn
 
 # Each command is a function that takes the other arguments and returns the exit code, and the line that the help shows.
 COMMANDS = {
-    "fit": ("ckcnn.cli:fit", "train: ckcnn fit --config digits.yaml"),
-    "validate": ("ckcnn.cli:validate", "score a checkpoint on the validation split"),
-    "test": ("ckcnn.cli:test", "score a checkpoint on the test split: ckcnn test --config digits.yaml"),
-    "predict": ("ckcnn.cli:predict", "write the answers for the test split to a CSV or NPZ file"),
+    "fit": ("ckcnn.commands:fit", "train: ckcnn fit --config digits.yaml"),
+    "validate": ("ckcnn.commands:validate", "score a checkpoint on the validation split"),
+    "test": ("ckcnn.commands:test", "score a checkpoint on the test split: ckcnn test --config digits.yaml"),
+    "predict": ("ckcnn.commands:predict", "write the answers for the test split to a CSV or NPZ file"),
     "presets": ("ckcnn.listing:main", "list the presets with their size and the paper's figure"),
     "data": ("ckcnn.data:main", "list the benchmarks, prepare their data, draw samples"),
 }

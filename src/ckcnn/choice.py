@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_only
+from lightning_utilities.core.rank_zero import rank_zero_info
 
 import ckcnn
 from ckcnn import checkpoints
@@ -25,7 +25,7 @@ class Choice:
 
     Attributes:
         name: of the runs, a folder in the folder of all runs.
-        run: the folder of the run; None for a checkpoint that lies elsewhere.
+        run: the folder of the run; None if it needs a new one.
         checkpoint: where to start from; None to start anew.
         content: of the checkpoint.
     """
@@ -60,7 +60,7 @@ def choose(command: str, config: Any) -> Choice:
     parent = Path(config.runs) / name
     newest = source or next(iter(RunFolder.all(parent)[::-1]), None)
     if command == "fit":
-        return _for_training(name, parent, newest, config)
+        return _for_training(name, newest, config)
     wanted = config.ckpt_path or "best"
     if wanted not in ("best", "last"):
         path = _file(Path(wanted), "best")
@@ -71,18 +71,18 @@ def choose(command: str, config: Any) -> Choice:
     return Choice(name, RunFolder.of(path), path, checkpoints.load(path))
 
 
-def _for_training(name: str, parent: Path, newest: RunFolder | None, config: Any) -> Choice:
+def _for_training(name: str, newest: RunFolder | None, config: Any) -> Choice:
     if config.ckpt_path is None:
-        return Choice(name, _new_run(parent))
+        return Choice(name, None)
     if config.ckpt_path == "last":
         if newest is None or not newest.last.is_file():
-            return Choice(name, newest or _new_run(parent))
+            return Choice(name, newest)
         path = newest.last
     else:
         path = _file(Path(config.ckpt_path), "last")
     run = RunFolder.of(path)
     if run is None or path != run.last:
-        return Choice(name, _new_run(parent), path, checkpoints.load(path))
+        return Choice(name, None, path, checkpoints.load(path))
     _check_same_data(run, config)
     return Choice(run.path.parent.name, run, path, checkpoints.load(path))
 
@@ -94,11 +94,6 @@ def _file(path: Path, which: str) -> Path:
     if run is None:
         raise ValueError(f"{path} is not a run folder (it would be called version_0 and hold a config.yaml)")
     return run.checkpoint(which)
-
-
-def _new_run(parent: Path) -> RunFolder:
-    """Only one process makes the folder; the others write nothing."""
-    return RunFolder.create(parent) if getattr(rank_zero_only, "rank", 0) == 0 else RunFolder(parent / "version_0")
 
 
 def _check_same_data(run: RunFolder, config: Any) -> None:

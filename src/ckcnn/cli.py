@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentError
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
-from lightning_fabric.utilities.exceptions import MisconfigurationException
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_only
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import EarlyStopping
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
 from pytorch_lightning.loggers import TensorBoardLogger
-from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from ckcnn import predictions, presets, results
 from ckcnn.baselines import count_parameters
@@ -25,31 +20,13 @@ from ckcnn.callbacks import RunKeeper, StepSeed
 from ckcnn.checkpoints import SafeCheckpointIO
 from ckcnn.choice import Choice, check_same_model, choose, load_model
 from ckcnn.messages import explain
-from ckcnn.nn import keep_memory
-from ckcnn.quiet import ProgressBar, make_quiet
+from ckcnn.quiet import ProgressBar
 from ckcnn.runs import RunFolder
 from ckcnn.tasks import TASKS
-from ckcnn.training import DivergenceError, SequenceModule
+from ckcnn.training import SequenceModule
 from datamodules import SequenceDataModule
 
 FACTS = ("in_channels", "out_channels", "task", "horizon", "dt")
-
-
-def main(command: str, argv: Sequence[str]) -> int:
-    """Runs a command; see `ckcnn.__main__`."""
-    keep_memory()
-    make_quiet()
-    try:
-        CKCNNCLI(command, list(argv)).execute()
-    except MisconfigurationException as error:
-        hint = "; --trainer.accelerator cpu runs without one" if "backend found" in str(error) else ""
-        raise ValueError(f"{error}{hint}") from None
-    except DivergenceError as error:
-        print(f"ckcnn: error: {error}", file=sys.stderr)
-        return 1
-    except SIGTERMException:
-        return 143  # 128 + SIGTERM, as a shell would report it
-    return 0
 
 
 class CKCNNCLI(LightningCLI):
@@ -144,7 +121,12 @@ class CKCNNCLI(LightningCLI):
                 kwargs["callbacks"].append(ProgressBar())
         elif self.command == "predict":
             kwargs |= {"devices": 1, "num_nodes": 1}
-        return super().instantiate_trainer(**kwargs)
+        try:
+            return super().instantiate_trainer(**kwargs)
+        except BaseException:
+            if self.command == "fit":
+                self._run_folder().remove_if_empty()
+            raise
 
     def _tensorboard(self) -> TensorBoardLogger:
         path, steps = self._run_folder().path, self.choice.steps
@@ -191,15 +173,18 @@ class CKCNNCLI(LightningCLI):
         results.print_table(metrics, self.config.paper)
         if self.command == "test":
             run = self._run_folder()
+            if not run.config.is_file():  # of a checkpoint from elsewhere
+                self.parser.save(self.config, str(run.config), skip_none=False)
             results.write(run, results.describe(metrics, run, self.choice, self.config, self.model, self.datamodule))
             print(f"written to {run.results}")
 
     def _run_folder(self) -> RunFolder:
-        """The folder of the run; a checkpoint from elsewhere gets one for what its tests give."""
-        run = self.choice.run
-        if run is None:
-            run = RunFolder.create(Path(self.config.runs) / self.choice.name)
-            self.parser.save(self.config, str(run.config), skip_none=False)
+        """The folder of the run, made when it is first asked for."""
+        run, parent = self.choice.run, Path(self.config.runs) / self.choice.name
+        if run is None:  # one process makes the folder, the others write nothing
+            run = (
+                RunFolder.create(parent) if getattr(rank_zero_only, "rank", 0) == 0 else RunFolder(parent / "version_0")
+            )
             self.choice = replace(self.choice, run=run)
         return run
 
@@ -214,6 +199,3 @@ def _mode(task: str) -> str:
 
 def _as_list(value: Any) -> list[Any]:
     return [] if value in (None, True, False) else value if isinstance(value, list) else [value]
-
-
-fit, validate, test, predict = (partial(main, command) for command in ("fit", "validate", "test", "predict"))

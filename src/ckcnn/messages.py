@@ -17,13 +17,12 @@ _WORDS = {
     "float": "a number",
     "bool": "true or false",
     "str": "a text",
-    "NoneType": "null",
 }
 
 
 def nearest(name: str, known: list[str]) -> str:
     """A hint: the entry that looks like `name`, or all of them if there are few."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]}?" if close else f"there are: {', '.join(sorted(known))}"
 
 
@@ -51,23 +50,26 @@ def _unknown_option(match: re.Match[str], text: str) -> str:
 
 
 def _unknown_flag(match: re.Match[str], text: str) -> str:
-    flag = match.group(1).split("=")[0]
-    known = [f"--{name}" for name in _TOP] + _options("pytorch_lightning.Trainer", "trainer")
-    return f"there is no option {flag}; {nearest(flag, known)}"
-
-
-def _unknown_key(match: re.Match[str], text: str) -> str:
-    key = match.group(1)
-    known = [f"--{name}" for name in _TOP] + _options("pytorch_lightning.Trainer", "trainer")
-    return f"there is no setting {key}; {nearest(f'--{key}', known)}"
+    flag = "--" + match.group(1).split("=")[0].removeprefix("--")
+    trainer = _options("pytorch_lightning.Trainer", "trainer")
+    top = [f"--{name}" for name in _TOP]
+    if flag.startswith("--trainer."):
+        return f"there is no option {flag}; {nearest(flag, trainer)}"
+    return f"there is no option {flag}; {nearest(flag.split('.')[0], top)}"
 
 
 def _bad_value(match: re.Match[str], text: str) -> str:
-    key, kind, value = match.groups()
-    kinds = re.findall(r"<class '(\w+)'>", kind) or [kind.replace("typing.Literal", "one of ")]
-    words = [_WORDS.get(word, word) for word in kinds]
-    prefix = "" if "." in key or key in _TOP else f"{_part(text)}."
-    return f"--{prefix}{key} must be {' or '.join(words)}, got {value.strip()}"
+    """The innermost key is the one that was wrong; what stands behind it says what it should be."""
+    key = re.findall(r"[Pp]arser key \"([\w.]+)\":", text)[-1]
+    rest = text.rpartition(f'"{key}":')[2]
+    literals = re.findall(r"Expected a typing\.Literal\[(.*?)\]", rest)
+    choices = [choice for literal in literals for choice in literal.split(", ")]
+    classes = dict.fromkeys(re.findall(r"Expected an? <class '(\w+)'>", rest))
+    kinds = [_WORDS[name] for name in classes if name in _WORDS]
+    value = re.search(r"(?:Got|Given) value: (.*)", rest)
+    flag = f"--{key}" if "." in key or key in _TOP else f"--{_part(text)}.{key}"
+    wanted = " or ".join([*choices, *(kind for kind in kinds if not choices)])
+    return f"{flag} must be {wanted}, got {value.group(1).strip() if value else 'something else'}"
 
 
 def _no_class(match: re.Match[str], text: str) -> str:
@@ -90,16 +92,15 @@ def _options(path: str, part: str) -> list[str]:
     kind = getattr(importlib.import_module(module), name)
     parameters = [inspect.signature(cls.__init__).parameters for cls in kind.__mro__ if "__init__" in vars(cls)]
     entries = {name: entry for signature in parameters for name, entry in signature.items()}
-    names = {name for name, entry in entries.items() if entry.kind == entry.POSITIONAL_OR_KEYWORD}
+    names = {name for name, entry in entries.items() if entry.kind in (entry.POSITIONAL_OR_KEYWORD, entry.KEYWORD_ONLY)}
     return sorted(f"--{part}.{name}" for name in names - {"self"} - _FACTS)
 
 
 _ANSWERS = (
     (r"class_path '([\w.]+)':.*?(?:Option|Key) '?([\w.]+)'? is not (?:accepted|expected)", _unknown_option),
     (r"[Uu]nrecognized arguments: (\S+)", _unknown_flag),
-    (r"(?:Key|Option) '?([\w.]+)'? is not (?:expected|accepted)", _unknown_key),
-    (r"[Pp]arser key \"([\w.]+)\":\s*Expected an? (.*?)\. Got value: (.*?)(?:\n|$)", _bad_value),
+    (r"(?:Key|Option) '?([\w.]+)'? is not (?:expected|accepted)", _unknown_flag),
     (r"Expected a dot import path string: (\S+)", _no_class),
-    (r"[Pp]arser key \"([\w.]+)\":\s*Does not validate.*?Subtypes: \[(.*?)\]\n.*Given value: (.*?)$", _bad_value),
+    (r"[Pp]arser key .*(?:Got|Given) value:", _bad_value),
     (r"arguments are required: (model|data)", _missing),
 )

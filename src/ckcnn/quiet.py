@@ -11,10 +11,13 @@ from pytorch_lightning.callbacks import RichProgressBar
 
 _NO_NEWS = ("Tip:", "GPU available", "TPU available", "Loading `train_dataloader`", "Seed set to")
 _HARMLESS = (
-    "is smaller than the logging interval",  # metrics are logged once an epoch
-    "does not have many workers",  # most of the data is in memory
-    "isinstance.treespec, LeafSpec",  # between Lightning and torch
-    "is not resumable",  # our loader is
+    r"\s*.* was deprecated in v4[.\d]+ and will be removed in v5",  # between Lightning and its argument parser
+    r"\s*By default only one Jsonargparse",
+    ".*is smaller than the logging interval",  # metrics are logged once an epoch
+    ".*does not have many workers",  # most of the data is in memory
+    ".*isinstance.treespec, LeafSpec",  # between Lightning and torch
+    ".*is not resumable",  # our loader is
+    ".*It is recommended to use .self.log",  # values are computed over all processes already
 )
 
 
@@ -36,7 +39,7 @@ def make_quiet() -> None:
         for logger in (name, f"{name}.utilities.rank_zero", f"{name}.utilities.seed"):
             logging.getLogger(logger).addFilter(_is_news)
     for message in _HARMLESS:
-        warnings.filterwarnings("ignore", message=f".*{message}")
+        warnings.filterwarnings("ignore", message=message)
 
 
 def _is_news(record: logging.LogRecord) -> bool:

@@ -60,8 +60,9 @@ class RunFolder:
 
     def remove_if_empty(self) -> None:
         """Leaves nothing behind where nothing was done."""
-        if self.path.is_dir() and not any(self.path.iterdir()):
-            self.path.rmdir()
+        for folder in (self.path, self.path.parent):
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
 
     @staticmethod
     def of(path: Path) -> RunFolder | None:

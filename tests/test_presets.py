@@ -1,0 +1,117 @@
+"""Every preset fits the code, has the paper's size for each row, and trains on tiny data."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ckcnn import presets
+from ckcnn.__main__ import main
+from ckcnn.baselines import count_parameters
+from ckcnn.cli import CKCNNCLI
+from ckcnn.listing import rows
+from ckcnn.metrics_table import read
+from tests.datamodules import official
+
+ROWS = dict(rows())
+FILES: dict[str, Any] = {
+    "smnist": official.write_mnist,
+    "pmnist": official.write_mnist,
+    "scifar10": official.write_cifar,
+    "character_trajectories": official.write_trajectories,
+    "speech_mfcc": official.write_speech,
+    "speech_raw": official.write_speech,
+    "physionet": official.write_sepsis,
+    "ptb": official.write_ptb,
+}
+SMALL = {
+    "copy_memory": ["--data.length=30"],
+    "adding": ["--data.length=30"],
+    "ptb": ["--data.window=40", "--data.history=8"],
+    "physionet": ["--data.num_workers=0"],
+}
+
+
+def parsed(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CKCNNCLI:
+    monkeypatch.chdir(tmp_path)
+    return CKCNNCLI("fit", ["--config", *command.split(), "--trainer.accelerator", "cpu"])
+
+
+@pytest.mark.parametrize("command", ROWS)
+def test_every_row_has_the_size_of_the_paper(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cli = parsed(command, monkeypatch, tmp_path)
+    assert count_parameters(cli.model) == ROWS[command].get("size", 98_286)
+    assert cli.config.paper == (ROWS[command] or None)
+    assert cli.config.variants is None  # a saved configuration does not apply them again
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("copy_memory.yaml", {"model.omega_0": 19.20, "trainer.max_epochs": 50, "model.learning_rate": 5e-4}),
+        ("copy_memory.yaml --data.length 6000", {"model.omega_0": 69.97, "trainer.max_epochs": 300}),
+        ("adding.yaml --data.length 1000", {"model.omega_0": 2.03, "trainer.max_epochs": 30}),
+        ("adding.yaml --data.length 1000 --model.omega_0 5", {"model.omega_0": 5.0, "trainer.max_epochs": 30}),
+        ("adding.yaml --data.length 500", {"model.omega_0": 14.55, "trainer.max_epochs": 20}),
+        ("pmnist.yaml --config large.yaml", {"model.omega_0": 42.161651744476515, "model.input_dropout": 0.2}),
+        ("character_trajectories.yaml --data.drop_rate 0.5", {"model.kernel_penalty": 1e-4, "model.dropout": 0.0}),
+        ("character_trajectories.yaml --data.train_dt 8", {"model.omega_0": 12.589391905289371, "model.dropout": 0.1}),
+        ("speech_raw.yaml --data.drop_rate 0.7", {"model.weight_dropout": 0.1, "model.kernel_penalty": 0.0}),
+        ("copy_memory.yaml --data.length 200 --model GRU", {"model.hidden_channels": 10, "trainer.max_epochs": 50}),
+    ],
+)
+def test_values(command: str, expected: dict[str, float], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cli = parsed(command, monkeypatch, tmp_path)
+    assert {key: presets.value_of(cli.config, key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("name", presets.names())
+def test_trains_and_tests(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    FILES.get(name, Path.mkdir)(tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CKCNN_DATA", str(tmp_path / "data"))
+    options = ["--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", *SMALL.get(name, [])]
+    arguments = ["--config", f"{name}.yaml", "--config", "debug.yaml", *options]
+    assert main(["fit", *arguments]) == 0
+    assert main(["test", *arguments]) == 0
+    run = tmp_path / "runs" / name / "version_0"
+    (row,) = read(run / "metrics.csv")
+    assert row["step"] == "2"
+    assert (run / "results.json").is_file()
+
+
+@pytest.mark.parametrize("path", sorted(presets.FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+def test_presets_are_short_and_say_how_they_are_used(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= 26
+    assert path.stem == "base" or re.search(rf"#   .*{path.stem}\.yaml", text)
+
+
+def test_a_file_in_the_working_folder_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert presets.find("digits.yaml") == presets.find("digits") == presets.FOLDER / "digits.yaml"
+    Path("digits.yaml").write_text("name: mine")
+    assert presets.find("digits.yaml") == Path("digits.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("pminst.yaml", r"there is no file pminst.yaml, nor a preset of this name; did you mean pmnist.yaml\?"),
+        ("folder/x.yaml", "there is no file folder/x.yaml; the presets are adding, "),
+    ],
+)
+def test_unknown_presets(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        presets.find(name)
+
+
+def test_the_list_shows_size_and_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["presets"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split() == ["pmnist.yaml", "98,286", "accuracy", "98.00", "%"] for line in lines)
+    assert any("copy_memory.yaml --data.length 6000" in line and "15,526" in line for line in lines)
+    assert main(["presets", "all"]) == 2
