@@ -30,6 +30,10 @@ def save(checkpoint: dict[str, Any], path: Path) -> None:
             torch.save(checkpoint, file)
             file.flush()
             os.fsync(file.fileno())
+        except OSError as error:
+            part.unlink()
+            message = f"{error.strerror or error} while writing {path}"
+            raise OSError(error.errno, f"{message}; the previous one is whole") from None
         except BaseException:
             part.unlink()
             raise

@@ -29,7 +29,7 @@ def run(command: str, argv: Sequence[str]) -> int:
     try:
         CKCNNCLI(command, list(argv)).execute()
     except MisconfigurationException as error:
-        hint = "; --trainer.accelerator cpu runs without one" if "backend found" in str(error) else ""
+        hint = "; --trainer.accelerator cpu runs without a GPU" if "gpu" in str(error) or "CUDA" in str(error) else ""
         raise ValueError(f"{error}{hint}") from None
     except DivergenceError as error:
         print(f"ckcnn: error: {error}", file=sys.stderr)

@@ -90,14 +90,18 @@ def expand(args: Sequence[str], row: Mapping[str, Any] | None = None) -> list[st
     expanded, after = [], 0
     for index, word in enumerate(args):
         if word.startswith(("--config=", "-c=")):
-            word = f"--config={find(word.partition('=')[2])}"
-            after = index + 1
+            word, after = f"--config={_checked(word.partition('=')[2])}", index + 1
         elif index and args[index - 1] in ("--config", "-c"):
-            word = str(find(word))
-            after = index + 1
+            word, after = str(_checked(word)), index + 1
         expanded.append(word)
     values = {} if row is None else {**row.get("set", {}), "paper": row.get("paper")}
     return [*expanded[:after], *(f"--{key}={json.dumps(value)}" for key, value in values.items()), *expanded[after:]]
+
+
+def _checked(name: str) -> Path:
+    path = find(name)
+    load(path)
+    return path
 
 
 def _config_of_run(args: Sequence[str]) -> list[str]:

@@ -21,6 +21,9 @@ IGNORED = -100  # the label of a step that does not count
 class BitsPerCharacter(MeanMetric):
     """The mean cross entropy of all counted characters, in bits."""
 
+    def __init__(self) -> None:
+        super().__init__(nan_strategy="disable")  # what is not a number must be seen
+
     def update(self, scores: Tensor, target: Tensor) -> None:  # type: ignore[override]
         """Takes scores ``(B, O, T)`` and characters ``(B, T)``."""
         nats = F.cross_entropy(scores, target, ignore_index=IGNORED)

@@ -58,7 +58,7 @@ class SequenceModule(LightningModule):
         self.task = TASKS[task]
         self.dt = dict.fromkeys(SPLITS, 1.0) | (dt or {})
         self.learning_rate, self.schedule, self.patience, self.decay = learning_rate, schedule, patience, decay
-        self.losses = nn.ModuleList(MeanMetric() for _ in SPLITS)
+        self.losses = nn.ModuleList(MeanMetric(nan_strategy="disable") for _ in SPLITS)
         self.metrics = nn.ModuleList(self.task.collection(out_channels, split) for split in SPLITS)
 
     @property
