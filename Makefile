@@ -30,8 +30,9 @@ test: lint types  ## style, types and the quick tests
 test-all: lint types  ## the same and the long trainings
 	$(RUN) -m pytest -m ''
 
-fit: install  ## train the smallest real example
-	$(RUN) notebooks/first_fit.py
+fit: install  ## train and test the smallest real example
+	$(RUN) -m ckcnn fit --config digits.yaml
+	$(RUN) -m ckcnn test --config digits.yaml
 
 bench: install  ## speed and memory of a training step, about 15 minutes
 	$(RUN) -m benchmarks.step

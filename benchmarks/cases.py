@@ -9,8 +9,8 @@ from functools import partial
 import torch
 from torch import nn
 
+import ckcnn
 from benchmarks.bound import bare_step
-from benchmarks.peers import TCN, Recurrent
 from benchmarks.textbook import TextbookConv
 from ckcnn.nn import CKConv, CKNet, keep_memory
 
@@ -66,8 +66,7 @@ def make_step(model: str, shape: Shape) -> Callable[[], None]:
 def _make_net(model: str, shape: Shape) -> nn.Module:
     layer = TextbookConv if model == "textbook" else CKConv
     conv = partial(layer, horizon=shape.length)
-    net = CKNet(shape.in_channels, shape.hidden, shape.classes, conv, NUM_BLOCKS)
-    size = sum(parameter.numel() for parameter in net.parameters())
-    if model in ("GRU", "LSTM"):
-        return Recurrent(getattr(nn, model), shape.in_channels, shape.classes, size)
-    return TCN(shape.in_channels, shape.classes, size, shape.length) if model == "TCN" else net
+    if model in ("GRU", "LSTM", "TCN"):
+        facts = (shape.in_channels, shape.classes, "classification", shape.length)
+        return getattr(ckcnn, model)(*facts, hidden_channels=shape.hidden, num_blocks=NUM_BLOCKS).net
+    return CKNet(shape.in_channels, shape.hidden, shape.classes, conv, NUM_BLOCKS)

@@ -1,4 +1,4 @@
-"""Every test starts from the same seed and without a network."""
+"""Every test starts from the same seed, on one thread and without a network."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import torch
 
 
 @pytest.fixture(autouse=True)
-def _seed() -> None:
+def _repeatable() -> None:
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # the shapes are small, and the machine may be shared
 
 
 @pytest.fixture(autouse=True)

@@ -240,3 +240,11 @@ def test_divergence_is_told_with_exit_code_one(
     message = capsys.readouterr().err
     assert "the loss became " in message
     assert "learning rate 1e+30, omega_0 50;" in message
+
+
+def test_the_notebook_draws_a_run(here: Path) -> None:
+    import runpy
+
+    script = Path(__file__).parents[1] / "notebooks" / "look_at_a_run.py"
+    runpy.run_path(str(script))["main"]("runs/digits/version_0", "run.png")
+    assert (here / "run.png").read_bytes()[:4] == b"\x89PNG"

@@ -8,7 +8,7 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from ckcnn.tasks import IGNORED, TASKS
+from ckcnn.tasks import IGNORED, TASKS, WeightedMean
 
 
 def test_classification() -> None:
@@ -73,3 +73,12 @@ def test_answers_are_what_a_person_would_read() -> None:
     assert TASKS["classification"].answer(torch.tensor([[0.1, 2.0], [3.0, -1.0]])).tolist() == [1, 0]
     assert TASKS["binary"].answer(torch.tensor([[0.0]])).tolist() == [0.5]
     assert TASKS["every_step"].answer(torch.zeros(2, 3, 4)).shape == (2, 4)
+
+
+def test_the_mean_loss_weighs_batches_and_shows_what_is_no_number() -> None:
+    mean = WeightedMean()
+    mean.update(torch.tensor(1.0), torch.tensor(3))
+    mean.update(torch.tensor(5.0), torch.tensor(1))
+    assert mean.compute().item() == 2.0
+    mean.update(torch.tensor(float("nan")), torch.tensor(1))
+    assert mean.compute().isnan()

@@ -77,7 +77,7 @@ class CKCNNCLI(LightningCLI):
         for fact in FACTS:
             parser.link_arguments(f"data.{fact}", f"model.init_args.{fact}", apply_on="instantiate")
         parser.link_arguments("data.task", "early_stopping.monitor", _monitor, apply_on="instantiate")
-        parser.link_arguments("data.task", "early_stopping.mode", _mode, apply_on="instantiate")
+        parser.link_arguments("data.task", "early_stopping.mode", lambda task: TASKS[task].mode, apply_on="instantiate")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Parses, then once more with the values that the preset has for the row of the paper that was asked for."""
@@ -109,8 +109,8 @@ class CKCNNCLI(LightningCLI):
         """Adds what keeps the work of a run, and where it goes."""
         settings = self._get(self.config_init, "trainer")
         plugins: list[Any] = [SafeCheckpointIO(), *_as_list(settings["plugins"])]
-        if SLURMEnvironment.detect():  # Lightning's own requeueing would write elsewhere
-            plugins.append(SLURMEnvironment(auto_requeue=False))
+        if SLURMEnvironment.detect():
+            plugins.append(SLURMEnvironment(auto_requeue=False))  # Lightning's own would write elsewhere
         kwargs |= {"plugins": plugins, "logger": False}
         if self.command == "fit":
             kwargs |= {"logger": [self._tensorboard(), *_as_list(settings["logger"])]}
@@ -191,10 +191,6 @@ class CKCNNCLI(LightningCLI):
 
 def _monitor(task: str) -> str:
     return f"val/{TASKS[task].monitor}"
-
-
-def _mode(task: str) -> str:
-    return TASKS[task].mode
 
 
 def _as_list(value: Any) -> list[Any]:

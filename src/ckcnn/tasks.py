@@ -9,22 +9,45 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torchmetrics import MeanMetric, Metric, MetricCollection
+from torchmetrics import Metric, MetricCollection
 from torchmetrics.classification import BinaryAccuracy, BinaryAUROC, MulticlassAccuracy
 from torchmetrics.regression import MeanSquaredError
 
 IGNORED = -100  # the label of a step that does not count
 
 
-class BitsPerCharacter(MeanMetric):
-    """The mean cross entropy of all counted characters, in bits."""
+class WeightedMean(Metric):
+    """A mean over batches of different sizes.
+
+    torchmetrics' own leaves out what is not a number, or, told not to, leaves out the weights (1.9).
+    """
+
+    full_state_update = False
+    total: Tensor
+    weight: Tensor
 
     def __init__(self) -> None:
-        super().__init__(nan_strategy="disable")  # what is not a number must be seen
+        super().__init__()
+        self.add_state("total", torch.zeros(()), dist_reduce_fx="sum")
+        self.add_state("weight", torch.zeros(()), dist_reduce_fx="sum")
 
-    def update(self, scores: Tensor, target: Tensor) -> None:  # type: ignore[override]
+    def update(self, value: Tensor, weight: Tensor) -> None:
+        """Adds the mean of a batch and the number of values in it."""
+        self.total = self.total + value * weight
+        self.weight = self.weight + weight
+
+    def compute(self) -> Tensor:
+        """The mean of all values."""
+        return self.total / self.weight
+
+
+class BitsPerCharacter(WeightedMean):
+    """The mean cross entropy of all counted characters, in bits."""
+
+    def update(self, scores: Tensor, target: Tensor) -> None:
         """Takes scores ``(B, O, T)`` and characters ``(B, T)``."""
         nats = F.cross_entropy(scores, target, ignore_index=IGNORED)
         super().update(nats / math.log(2), (target != IGNORED).sum())

@@ -10,10 +10,10 @@ from pytorch_lightning import LightningModule
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler, OneCycleLR, ReduceLROnPlateau
-from torchmetrics import MeanMetric, Metric, MetricCollection
+from torchmetrics import Metric, MetricCollection
 
 from ckcnn.nn.checks import check_choice
-from ckcnn.tasks import IGNORED, TASKS
+from ckcnn.tasks import IGNORED, TASKS, WeightedMean
 from datamodules import SequenceBatch
 
 Schedule = Literal["plateau", "one_cycle", "constant"]
@@ -58,7 +58,7 @@ class SequenceModule(LightningModule):
         self.task = TASKS[task]
         self.dt = dict.fromkeys(SPLITS, 1.0) | (dt or {})
         self.learning_rate, self.schedule, self.patience, self.decay = learning_rate, schedule, patience, decay
-        self.losses = nn.ModuleList(MeanMetric(nan_strategy="disable") for _ in SPLITS)
+        self.losses = nn.ModuleList(WeightedMean() for _ in SPLITS)
         self.metrics = nn.ModuleList(self.task.collection(out_channels, split) for split in SPLITS)
 
     @property
@@ -98,9 +98,9 @@ class SequenceModule(LightningModule):
         metrics.update(answers.detach(), batch.y)
         return loss
 
-    def _meters(self, split: str) -> tuple[MeanMetric, MetricCollection]:
+    def _meters(self, split: str) -> tuple[WeightedMean, MetricCollection]:
         index = SPLITS.index(split)
-        return cast(MeanMetric, self.losses[index]), cast(MetricCollection, self.metrics[index])
+        return cast(WeightedMean, self.losses[index]), cast(MetricCollection, self.metrics[index])
 
     def _check_loss(self, loss: Tensor) -> None:
         """All processes stop together, before the step that would spoil the weights."""
