@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
+from ckcnn import checkpoints
 from ckcnn.metrics_table import read
 
 # 39 steps of 32 sequences and one of 8, which two processes can share; float64, so that only rounding differs.
@@ -68,3 +71,28 @@ def test_two_processes_test_every_sample_once(alone: Path) -> None:
     two = run(alone, sys.executable, "-m", "ckcnn", "test", "--ckpt_path=runs/digits/version_0", *TWO)
     figures = [text.split("test/accuracy")[1].split()[0] for text in (one, two)]
     assert figures[0] == figures[1]
+
+
+def test_two_processes_stop_together_and_go_on(tmp_path: Path) -> None:
+    """SIGTERM reaches one process in the middle of an epoch; the other one must not wait for it for ever."""
+    # Not in float64: Lightning would round the weights that it loads to float32.
+    fit = [sys.executable, "-m", "ckcnn", *FIT, *TWO, "--model.dropout=0.2", "--trainer.precision=32-true", "--name"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CKCNN_DATA": str(tmp_path / "data")}
+    run(tmp_path, *fit, "whole")
+    last = [tmp_path / "runs" / name / "version_0/checkpoints/last.ckpt" for name in ("whole", "stopped")]
+    with (tmp_path / "log.txt").open("wb") as log:
+        process = subprocess.Popen([*fit, "stopped"], cwd=tmp_path, env=environment, stdout=log, stderr=log)
+    while not last[1].exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=120) == 143
+    assert checkpoints.load(last[1])["global_step"] % 39
+    run(tmp_path, *fit, "stopped", "--ckpt_path=last")
+    whole, stopped = (torch.load(path, weights_only=True)["state_dict"] for path in last)
+    assert all(torch.equal(whole[key], stopped[key]) for key in whole)
+    tables = [read(path.parents[1] / "metrics.csv") for path in last]
+    for row, expected in zip(*tables, strict=True):
+        assert float(row["train/accuracy"]) == float(expected["train/accuracy"])
+        assert float(row["train/loss"]) == pytest.approx(float(expected["train/loss"]), rel=1e-6)  # order of sums

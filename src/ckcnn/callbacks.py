@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
+from types import FrameType
 from typing import Any, Literal
 
 import torch
@@ -51,7 +54,7 @@ class RunKeeper(Checkpoint):
     def __init__(self, run: RunFolder, monitor: str, mode: Literal["max", "min"]) -> None:
         self.run, self.monitor, self.mode = run, monitor, mode
         self.best_epoch, self.best_score, self.best_loss = -1, float("nan"), float("inf")
-        self.finished = False
+        self.finished = self.asked_to_stop = False
         self.table = MetricsTable(run.metrics)
         self.started = time.monotonic()
 
@@ -62,6 +65,21 @@ class RunKeeper(Checkpoint):
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
         self.table = MetricsTable(self.run.metrics, trainer.global_step)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._note_signal)  # the trainer puts the old one back
+
+    def _note_signal(self, number: int, frame: FrameType | None) -> None:
+        self.asked_to_stop = True
+
+    def on_train_batch_end(
+        self, trainer: Trainer, module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """All processes stop after the same step, whichever of them got the signal, so that they can save together."""
+        stop = self.asked_to_stop
+        if trainer.world_size > 1:
+            stop = trainer.strategy.reduce_boolean_decision(stop, all=False)
+        if stop:
+            trainer._signal_connector.received_sigterm = True
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
         self.started = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any, Literal, cast, get_args
 
@@ -159,15 +160,18 @@ class SequenceModule(LightningModule):
         return [config.scheduler for config in self.trainer.lr_scheduler_configs]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Adds the class, and what the metrics have seen of an epoch that is not over."""
+        """Adds the class, and what the metrics of all processes have seen of an epoch that is not over."""
         checkpoint["model_class"] = type(self).__name__
-        checkpoint["epoch_so_far"] = [metric.metric_state for metric in self._train_metrics()]
+        checkpoint["epoch_so_far"] = []
+        for metric in self._train_metrics():
+            if metric.update_count:
+                with metric.sync_context(should_sync=self.trainer.world_size > 1):
+                    checkpoint["epoch_so_far"].append(copy.deepcopy(metric.metric_state))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        for metric, state in zip(self._train_metrics(), checkpoint.get("epoch_so_far", ()), strict=False):
-            for name, value in state.items():
-                setattr(metric, name, value)
-            metric._update_count = 1
+        states = checkpoint.get("epoch_so_far", []) if self.global_rank == 0 else []  # of all, so one of them has it
+        for metric, state in zip(self._train_metrics(), states, strict=False):
+            vars(metric).update(state, _update_count=1)
 
     def _train_metrics(self) -> list[Metric]:
         mean_loss, metrics = self._meters("train")
