@@ -10,6 +10,7 @@ import torch
 
 from ckcnn import checkpoints, published
 from ckcnn.__main__ import main
+from tests.datamodules.official import write_trajectories
 from tests.published import FILES, weights
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what Lightning's command line uses of jsonargparse is deprecated
@@ -130,6 +131,18 @@ def test_nothing_is_left_where_nothing_can_be_written(capsys: pytest.CaptureFixt
     words = (write("smnist"), "--config", "smnist.yaml", "--output")
     assert refused(capsys, *words, "folder") == "cannot write --output folder: Is a directory; choose another one"
     assert refused(capsys, *words, "file.pt/x").startswith("cannot write --output file.pt/x: ")
+
+
+def test_training_goes_on_from_imported_weights() -> None:
+    write_trajectories(Path("data"))
+    preset = ["--config", "character_trajectories.yaml"]
+    assert main(["import", write("ct"), *preset, "--output", "x.ckpt"]) == 0
+    short = ["--trainer.max_epochs", "1", "--trainer.limit_train_batches", "2", "--trainer.accelerator", "cpu"]
+    assert main(["fit", *preset, "--model", "ckcnn.ReferenceCKCNN", "--ckpt_path", "x.ckpt", *short]) == 0
+    before, after = (checkpoints.load(path) for path in (Path("x.ckpt"), next(Path("runs").glob("**/last.ckpt"))))
+    assert after["global_step"] == 2
+    change = {name: (after["state_dict"][name] - value).abs().max() for name, value in before["state_dict"].items()}
+    assert 0 < max(change.values()) < 0.01  # two steps of Adam
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:

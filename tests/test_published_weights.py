@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,19 @@ from ckcnn.importing import import_weights
 from ckcnn.reference import ReferenceCKCNN, ReferenceConv
 from ckcnn.weights_file import read_tensors
 from datamodules import CharacterTrajectories, PhysioNet, SequenceDataModule, SequentialMNIST, SpeechCommands
+from datamodules.threads import one_thread
 
 CT, CT_DROP30, MFCC, RAW = 21.44961185481323, 17.243982444546685, 30.90257553169801, 39.450608806633795
 SMNIST, PMNIST, SEPSIS = 31.09195739463897, 43.45667389601194, 9.779406396796968
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's advice on workers, and its use of what torch deprecated
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Threads that wait for each other on a busy machine take ten times as long."""
+    with one_thread():
+        yield
 
 
 @pytest.fixture(scope="session")

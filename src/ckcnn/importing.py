@@ -119,13 +119,14 @@ def import_weights(path: str | os.PathLike[str], omega_0: float, **arguments: An
         facts = recognise(tensors)
     except ValueError as error:
         raise ValueError(f"{path} is none of the authors' models: {error}") from None
-    asked = {name: value for name, value in arguments.items() if value is not None}
-    if different := [name for name in facts if name in asked and asked[name] != facts[name]]:
-        differences = ", ".join(f"{WORDS.get(name, name)} {facts[name]}, not {asked[name]}" for name in different)
+    different = [name for name in facts if arguments.get(name) not in (None, facts[name])]
+    if different:
+        differences = ", ".join(f"{WORDS.get(name, name)} {facts[name]}, not {arguments[name]}" for name in different)
         raise ValueError(f"{path} is another model: it has {differences}; ckcnn import --list tells what goes with it")
-    if "horizon" not in facts | asked:
+    settings = {**facts, **arguments, "omega_0": omega_0}
+    if "horizon" not in settings:
         raise ValueError(f"{path} does not tell the length of the training sequences; give it as horizon")
-    model = ReferenceCKCNN(**{**facts, **asked, "omega_0": omega_0})
+    model = ReferenceCKCNN(**settings)
     model.load_state_dict(translate(tensors, facts))
     return {
         "model_class": ReferenceCKCNN.__name__,
@@ -135,4 +136,6 @@ def import_weights(path: str | os.PathLike[str], omega_0: float, **arguments: An
         "pytorch-lightning_version": version("pytorch-lightning"),
         "epoch": 0,
         "global_step": 0,
+        "optimizer_states": [],  # training can go on from here, with an optimiser that starts anew
+        "lr_schedulers": [],
     }
