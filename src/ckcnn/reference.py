@@ -39,7 +39,7 @@ class ReferenceConv(CKConv):
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None) -> Tensor:
         """Convolves ``(B, I, T) -> (B, O, T)``; `dt` as in `CKConv`, time stamps are unknown to the authors' code."""
         if times is not None:
-            raise ValueError("the authors' weights take no time stamps; use --data.missing mask, as they were trained")
+            raise ValueError("the authors' weights take no time stamps; leave out --data.missing times")
         if x.shape[-1] % 2 == 0 or x.shape[-1] < self.horizon:
             return super().forward(x, dt)
         check_signal(x, self.in_channels, self.kernel_net.read_out.bias.dtype)
@@ -73,7 +73,8 @@ def grid_step(length: int, horizon: int, dt: float) -> float:
     They know the two lengths only, and take any other length for another rate. So it must be the length that a training
     sequence has at the step `dt`, give or take a sample of the coarser grid.
     """
-    if abs(length * dt - horizon) >= max(1, dt) or min(dt % 1, 1 / dt % 1) > 1e-9:
+    ratio = max(dt, 1 / dt)
+    if abs(length * dt - horizon) >= max(1, dt) or abs(ratio - round(ratio)) > 1e-9:
         raise ValueError(
             f"the authors' weights know sequences of {horizon} training samples, at this, a whole multiple or a whole "
             f"fraction of the rate; got {length} samples at dt {dt:g}"
