@@ -46,6 +46,11 @@ def test_grid(horizon: int, length: int, dt: float, step: float, newest: float) 
     assert newest_position(length, horizon, step) == pytest.approx(newest, abs=1e-6)
 
 
+def test_inverse_steps_may_be_rounded() -> None:
+    assert 1 / (1 / 49) != 49
+    assert [grid_step(2 * n, 2, 1 / n) for n in range(1, 100)] == [1 / n for n in range(1, 100)]
+
+
 def test_smoothing_is_not_normalised_and_spares_the_ends() -> None:
     impulse = torch.zeros(1, 11, dtype=torch.float64)
     impulse[0, [0, 5]] = 1
