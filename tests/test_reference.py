@@ -104,9 +104,11 @@ def test_weight_dropout_in_training_only(length: int) -> None:
     assert torch.allclose(conv.eval()(x), plain)
 
 
-def test_half_precision_stays_half() -> None:
-    conv = ReferenceConv(2, 3, 23)
-    assert conv(torch.randn(1, 2, 23, dtype=torch.bfloat16)).dtype == torch.bfloat16
+@pytest.mark.parametrize("parameters", [torch.float32, torch.bfloat16])
+def test_half_precision_stays_half(parameters: torch.dtype) -> None:
+    conv, x = ReferenceConv(2, 3, 23).to(parameters), torch.randn(1, 2, 23, dtype=torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert conv(x).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize(("length", "dt"), [(200, 1.0), (91, 1.0), (182, 2.0), (146, 1.25), (227, 0.8)])

@@ -48,7 +48,8 @@ class ReferenceConv(CKConv):
             basis, weight, _ = self._parts(x.shape[-1], dt)
             dropout = self.training and self.weight_dropout > 0
             parts = (self._drop(weight @ basis),) if dropout else (basis, weight)
-            y = warped_conv(x.to(basis.dtype), *parts)
+            dtype = torch.promote_types(basis.dtype, torch.float32)  # no transform knows less
+            y = warped_conv(x.to(dtype), *(part.to(dtype) for part in parts))
             return (y if self.bias is None else y + self.bias[:, None]).to(x.dtype)
 
     def _parts(self, length: int, dt: float) -> tuple[Tensor, Tensor, int]:
