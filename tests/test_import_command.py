@@ -73,6 +73,7 @@ def test_every_published_file_has_its_preset(name: str, capsys: pytest.CaptureFi
     real_name = f"{start}_{KERNEL}_{round(omega_0, 2)}_bs_64.pt"
     known = published.FILES | published.STALE
     (command,) = [command for pattern, command in known.items() if fnmatch(real_name, pattern)]
+    assert published.command_of(real_name) == command
     assert main(["import", write(name), "--config", *command.split(), "--output", "new/file.ckpt"]) == 0
     answer = capsys.readouterr().out
     assert answer == (
@@ -90,6 +91,17 @@ def test_flags_win_over_the_preset(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", write("smnist"), *words]) == 0
     assert checkpoints.load(Path("x.ckpt"))["hyper_parameters"]["omega_0"] == 12.5
     assert "test --config smnist.yaml --model.omega_0 12.5 --ckpt_path x.ckpt\n" in capsys.readouterr().out
+
+
+def test_a_name_that_goes_with_another_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    """The pixels of both are alike, only their order is not: the file does not tell."""
+    name = f"{NAMES['pmnist'][0]}_{KERNEL}_43.46_bs_64.pt"
+    Path(write("pmnist")).rename(name)
+    hint = "By its name the file goes with --config pmnist.yaml, not with smnist.yaml.\n"
+    assert main(["import", name, "--config", "smnist.yaml", "--output", "x.ckpt"]) == 0
+    assert capsys.readouterr().out.endswith(hint)
+    assert main(["import", name, "--config", "pmnist.yaml", "--output", "x.ckpt"]) == 0
+    assert "By its name" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,9 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(f"cannot write --output {settings.output}: {error.strerror}; choose another one") from None
     size = sum(tensor.numel() for tensor in checkpoint["state_dict"].values())
     print(f"{settings.output}: {size:,} parameters of {path.name}. What to do next:\n  {settings.test_command()}")
+    command = published.command_of(path.name)
+    if command and command.split()[0] != settings.preset:  # not every file tells enough to refuse it
+        print(f"By its name the file goes with --config {command}, not with {settings.preset}.")
     return 0
 
 
@@ -78,6 +81,11 @@ class Settings(CKCNNCLI):
             raise ValueError(f"the file to write is missing; write {USAGE}")
         self.output = Path(self.config.output)
         self.words = list(args)
+
+    @property
+    def preset(self) -> str | None:
+        """The file name of the first configuration."""
+        return Path(str(self.config.config[0])).name if self.config.config else None
 
     def test_command(self) -> str:
         """How to score the checkpoint on the data that was told."""

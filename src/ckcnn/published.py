@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 from rich.console import Console
 from rich.table import Table
 
@@ -34,6 +36,12 @@ FILES = {
 }
 # Trained before there was a mask channel and not in the paper; its exact omega_0 was never told.
 STALE = {"CharTrajectories_srtr_1_drop_30_*_11.46_*": "character_trajectories.yaml --model.omega_0 11.46"}
+
+
+def command_of(name: str) -> str | None:
+    """What goes behind --config for a file that still has its published name."""
+    known = FILES | STALE
+    return next((command for pattern, command in known.items() if fnmatchcase(name, pattern)), None)
 
 
 def print_list() -> None:
