@@ -57,7 +57,9 @@ def main(argv: Sequence[str]) -> int:
     try:
         checkpoints.save(checkpoint, settings.output)
     except OSError as error:
-        raise ValueError(f"cannot write --output {settings.output}: {error.strerror}; choose another one") from None
+        raise ValueError(
+            f"cannot write --output {settings.output}: {os.strerror(error.errno or 0)}; choose another one"
+        ) from None
     size = sum(tensor.numel() for tensor in checkpoint["state_dict"].values())
     print(f"{settings.output}: {size:,} parameters of {path.name}. What to do next:\n  {settings.test_command()}")
     command = published.command_of(path.name)
