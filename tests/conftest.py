@@ -1,11 +1,15 @@
-"""Every test starts from the same seed, on one thread and without a network."""
+"""Every test starts from the same seed, on one thread and without a network; where the real data is."""
 
 from __future__ import annotations
 
+import os
 import socket
+from pathlib import Path
 
 import pytest
 import torch
+
+_REPOSITORY = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
@@ -24,3 +28,18 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(self, address)  # type: ignore[arg-type]
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with the real files; tests that need it are skipped without it."""
+    shared = Path(os.environ.get("CKCNN_SHARED") or _REPOSITORY.parent / "shared")
+    if not (shared / "data").is_dir():
+        pytest.skip(f"no real data in {shared / 'data'}; set CKCNN_SHARED to the folder that holds it")
+    return shared / "data"
+
+
+@pytest.fixture(scope="session")
+def real_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Prepared once for all tests, since the folder of the real data is read-only."""
+    return tmp_path_factory.mktemp("cache")

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ckcnn.baselines import GRU, LSTM, TCN
     from ckcnn.model import CKCNN
+    from ckcnn.reference import ReferenceCKCNN
 
 __version__ = "0.1.0"
-__all__ = ["CKCNN", "GRU", "LSTM", "TCN"]
+__all__ = ["CKCNN", "GRU", "LSTM", "TCN", "ReferenceCKCNN"]
 
-_HOMES = {"CKCNN": "ckcnn.model", "GRU": "ckcnn.baselines", "LSTM": "ckcnn.baselines", "TCN": "ckcnn.baselines"}
+_HOMES = dict.fromkeys(("GRU", "LSTM", "TCN"), "ckcnn.baselines")
+_HOMES |= {"CKCNN": "ckcnn.model", "ReferenceCKCNN": "ckcnn.reference"}
 
 
 def __getattr__(name: str) -> Any:

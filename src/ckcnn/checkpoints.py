@@ -30,6 +30,8 @@ def save(checkpoint: dict[str, Any], path: Path) -> None:
             torch.save(checkpoint, file)
             file.flush()
             os.fsync(file.fileno())
+            part.chmod(0o644)
+            part.replace(path)
         except OSError as error:
             part.unlink()
             message = f"{error.strerror or error} while writing {path}"
@@ -37,8 +39,6 @@ def save(checkpoint: dict[str, Any], path: Path) -> None:
         except BaseException:
             part.unlink()
             raise
-    part.chmod(0o644)
-    part.replace(path)
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def main(argv: Sequence[str]) -> int:
     table = Table("ckcnn fit --config ...", "parameters", "paper", box=None, pad_edge=False)
     table.columns[1].justify = "right"
     for command, paper in rows():
-        table.add_row(command, f"{paper['size']:,}" if "size" in paper else "-", _figure(paper))
+        table.add_row(command, f"{paper['size']:,}" if "size" in paper else "-", figure(paper))
     console = Console(width=120, soft_wrap=True)
     console.print(table)
     console.print(
@@ -50,6 +50,7 @@ def _is_default(content: Mapping[str, Any], key: str, value: Any) -> bool:
     return presets.value_of(content, key) == value or (key, value) in {("data.train_dt", 1), ("data.drop_rate", 0.0)}
 
 
-def _figure(paper: Mapping[str, Any]) -> str:
+def figure(paper: Mapping[str, Any]) -> str:
+    """What the paper reports, as people write it."""
     figures = [(name, value) for name, value in paper.items() if name != "size"]
     return ", ".join(f"{name.removeprefix('test/')} {readable(name, value)}" for name, value in figures) or "-"

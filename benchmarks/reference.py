@@ -1,0 +1,82 @@
+"""The authors' convolution beside ours: how fast it is, and how their weights score with either at other rates.
+
+``python -m benchmarks.reference speed``, and ``python -m benchmarks.reference rates ../shared`` for a folder that holds
+``data`` and ``reference_weights``.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ckcnn.importing import import_weights
+from ckcnn.model import CKCNN
+from ckcnn.nn import CKConv, keep_memory
+from ckcnn.reference import ReferenceCKCNN, ReferenceConv
+from datamodules import CharacterTrajectories
+
+_OMEGA_0 = 21.44961185481323  # of both files, from the authors' published commands
+
+
+def speed() -> None:
+    """Prints the median ratio of forward and backward passes that take turns, and its quartiles."""
+    keep_memory()
+    torch.manual_seed(0)
+    for length, rounds in ((784, 25), (161, 80), (91, 80)):
+        layers = [kind(30, 30, length) for kind in (CKConv, ReferenceConv)]
+        x = torch.randn(64, 30, length, requires_grad=True)
+        pairs = [(_seconds(layers[0], x), _seconds(layers[1], x)) for _ in range(rounds + 3)][3:]  # three to warm up
+        low, middle, high = statistics.quantiles([theirs / ours for ours, theirs in pairs], n=4)
+        ours = statistics.median(ours for ours, _ in pairs)
+        print(f"{length} samples: ours {1e3 * ours:.1f} ms, theirs {middle:.2f} times that ({low:.2f} ... {high:.2f})")
+
+
+def _seconds(layer: CKConv, x: torch.Tensor) -> float:
+    start = time.perf_counter()
+    layer(x).sum().backward()
+    return time.perf_counter() - start
+
+
+def rates(shared: Path) -> None:
+    """Prints the accuracy on all recordings and on the test split, with the authors' grid and with ours."""
+    torch.set_num_threads(1)  # the machine may be busy, and threads would wait for each other
+    with tempfile.TemporaryDirectory() as cache:
+        for name, trained in (("ct.pt", 1), ("ct_half_rate.pt", 2)):
+            for rate in (1, 2, 4, 8, 16):
+                data = CharacterTrajectories(
+                    shared / "data", standardise="step", train_dt=trained, test_dt=rate, batch_size=256, cache=cache
+                )
+                scores = _scores(data, shared / "reference_weights" / name)
+                print(f"{name} at 1/{rate}:", ", ".join(f"{kind} {a:.2f} ({b:.2f})" for kind, (a, b) in scores.items()))
+
+
+@torch.no_grad()
+def _scores(data: CharacterTrajectories, path: Path) -> dict[str, tuple[float, float]]:
+    data.prepare_data()
+    data.setup()
+    in_test = np.isin(np.arange(2858), data.splits["test"])
+    data.splits["test"] = np.arange(2858)
+    checkpoint = import_weights(path, _OMEGA_0, in_channels=3, horizon=data.horizon, dt=data.dt)
+    found = {}
+    for name, kind in (("theirs", ReferenceCKCNN), ("ours", CKCNN)):
+        model = kind(**checkpoint["hyper_parameters"])
+        model.load_state_dict(checkpoint["state_dict"])
+        model.eval()
+        right = torch.cat([model(batch).argmax(1) == batch.y for batch in data.test_dataloader()]).numpy()
+        found[name] = (100 * right.mean(), 100 * right[in_test].mean())
+    return found
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["speed"]:
+        speed()
+    elif len(sys.argv) == 3 and sys.argv[1] == "rates":
+        rates(Path(sys.argv[2]))
+    else:
+        sys.exit("usage: python -m benchmarks.reference speed | rates ../shared")
