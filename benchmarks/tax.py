@@ -23,7 +23,7 @@ from ckcnn.nn import keep_memory
 from ckcnn.quiet import make_quiet
 
 # name: channels, steps, classes, batch, batches in an epoch, epochs
-CASES = {"CT": (3, 182, 20, 32, 40, 16), "pMNIST 100k": (1, 784, 10, 64, 10, 9)}
+CASES = {"CT": (3, 182, 20, 32, 63, 16), "pMNIST 100k": (1, 784, 10, 64, 20, 9)}
 
 
 class TakeTurns(Callback):

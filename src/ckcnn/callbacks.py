@@ -34,8 +34,12 @@ class StepSeed(Callback):
         self.seed = seed
 
     def on_train_batch_start(self, trainer: Trainer, module: LightningModule, batch: Any, index: int) -> None:
-        steps = trainer.fit_loop.total_batch_idx * trainer.world_size + trainer.global_rank
-        torch.manual_seed(self.seed * _STRIDE + steps)
+        seed = self.seed * _STRIDE + trainer.fit_loop.total_batch_idx * trainer.world_size + trainer.global_rank
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would take 1.6 ms where there is no GPU
+        if module.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+        elif module.device.type == "mps":
+            torch.mps.manual_seed(seed)
 
 
 class RunKeeper(Checkpoint):
@@ -87,16 +91,19 @@ class RunKeeper(Checkpoint):
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
         self.finished = trainer.should_stop
         # In this order: a kill in between leaves the last checkpoint with the rows and the best one that it knows of.
+        best = self._is_best(trainer)
         if trainer.is_global_zero:
-            self.table.append(self._row(trainer))
-        if not self._is_best(trainer):
+            row = self._row(trainer)
+            self.table.append(row)
+            rank_zero_info(_sentence(row, best))
+        if not best:
             trainer.save_checkpoint(self.run.last, weights_only=False)
             return
         trainer.save_checkpoint(self.best_model_path, weights_only=False)
         if trainer.is_global_zero:
-            best = Path(self.best_model_path)
-            _link(best, self.run.last)
-            for other in set(self.run.checkpoints.glob("best-*.ckpt")) - {best}:
+            path = Path(self.best_model_path)
+            _link(path, self.run.last)
+            for other in set(self.run.checkpoints.glob("best-*.ckpt")) - {path}:
                 other.unlink()
 
     def _row(self, trainer: Trainer) -> dict[str, Any]:
@@ -129,6 +136,12 @@ class RunKeeper(Checkpoint):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         vars(self).update(state_dict)
+
+
+def _sentence(row: dict[str, Any], best: bool) -> str:
+    """An epoch in one line, for people and for the logs of a cluster."""
+    figures = [f"{name} {value:.4g}" for name, value in row.items() if "/" in name]
+    return f"epoch {row['epoch']:3}  {'  '.join(figures)}  {row['seconds']:.1f} s{'  best' if best else ''}"
 
 
 def requeue() -> bool:

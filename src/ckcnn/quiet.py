@@ -22,15 +22,13 @@ _HARMLESS = (
 
 
 class ProgressBar(RichProgressBar):
-    """Lightning's bar with the metrics alone; the bar of every epoch stays to be read."""
+    """Lightning's bar without the metrics, which stand in the line of each epoch."""
 
     def __init__(self) -> None:
-        super().__init__(refresh_rate=10, leave=True)
+        super().__init__(refresh_rate=10)
 
     def get_metrics(self, trainer: Trainer, model: LightningModule) -> dict[str, Any]:
-        metrics: dict[str, Any] = dict(super().get_metrics(trainer, model))
-        metrics.pop("v_num", None)
-        return metrics
+        return {}
 
 
 def make_quiet() -> None:

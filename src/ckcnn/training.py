@@ -134,9 +134,7 @@ class SequenceModule(LightningModule):
         mean_loss, metrics = self._meters(split)
         if split == "train":
             self.log("learning_rate", self.optimizers().param_groups[0]["lr"])  # type: ignore[union-attr]
-        self.log(f"{split}/loss", mean_loss.compute(), prog_bar=split == "train")
-        for name, value in metrics.compute().items():
-            self.log(name, value, prog_bar=name == self.monitor)
+        self.log_dict({f"{split}/loss": mean_loss.compute(), **metrics.compute()})
         mean_loss.reset()
         metrics.reset()
 
