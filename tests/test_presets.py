@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from ckcnn import presets
 from ckcnn.__main__ import main
 from ckcnn.baselines import count_parameters
 from ckcnn.cli import CKCNNCLI
+from ckcnn.commands import run
 from ckcnn.listing import rows
 from ckcnn.metrics_table import read
 from tests.datamodules import official
@@ -86,7 +90,7 @@ def test_trains_and_tests(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: 
 @pytest.mark.parametrize("path", sorted(presets.FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
 def test_presets_are_short_and_say_how_they_are_used(path: Path) -> None:
     text = path.read_text()
-    assert len(text.splitlines()) <= 26
+    assert len(text.splitlines()) <= 25
     assert path.stem == "base" or re.search(rf"#   .*{path.stem}\.yaml", text)
 
 
@@ -115,3 +119,18 @@ def test_the_list_shows_size_and_figure(capsys: pytest.CaptureFixture[str]) -> N
     assert any(line.split() == ["pmnist.yaml", "98,286", "accuracy", "98.00", "%"] for line in lines)
     assert any("copy_memory.yaml --data.length 6000" in line and "15,526" in line for line in lines)
     assert main(["presets", "all"]) == 2
+
+
+def test_the_script_for_slurm_says_what_it_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    srun = tmp_path / "srun"
+    srun.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    srun.chmod(0o755)
+    job = {"SLURM_JOB_ID": "77", "SLURM_NNODES": "2", "SLURM_NTASKS_PER_NODE": "4"}
+    script = ["bash", str(presets.FOLDER / "cluster.sbatch"), "pmnist.yaml", "--model.omega_0", "30"]
+    environment = {**os.environ, **job, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    words = subprocess.run(script, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    assert words[:6] == ["ckcnn", "fit", "--config", "pmnist.yaml", "--config", "cluster.yaml"]
+    monkeypatch.chdir(tmp_path)
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="cpu runs without a GPU"):  # all options are understood, up to the GPUs
+            run("fit", words[2:])

@@ -73,6 +73,7 @@ def test_two_processes_test_every_sample_once(alone: Path) -> None:
     assert figures[0] == figures[1]
 
 
+@pytest.mark.slow
 def test_two_processes_stop_together_and_go_on(tmp_path: Path) -> None:
     """SIGTERM reaches one process in the middle of an epoch; the other one must not wait for it for ever."""
     # Not in float64: Lightning would round the weights that it loads to float32.
