@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from ckcnn.nn import CKConv, keep_memory
 from ckcnn.reference import ReferenceCKCNN, ReferenceConv
 from datamodules import CharacterTrajectories
 
+_KINDS = ("theirs", "ours", "ours, keeping the newest sample")
 _OMEGA_0 = 21.44961185481323  # of both files, from the authors' published commands
 
 
@@ -46,50 +48,34 @@ def _seconds(layer: CKConv, x: torch.Tensor) -> float:
 def rates(shared: Path) -> None:
     """Prints the accuracy on all recordings and on the test split, with the authors' grid and with ours.
 
-    The third figure is ours on samples counted back from the last one of training, so that the newest sample is kept;
-    the others are on every n-th sample from the first one on, as in the paper, whose last sample is up to n - 1 old.
+    The third figure is ours where samples are counted back from the last one, so that the newest is kept; the others
+    are on every n-th sample from the first one on, as in the paper, the last of which is up to n - 1 samples old.
     """
     torch.set_num_threads(1)  # the machine may be busy, and threads would wait for each other
     with tempfile.TemporaryDirectory() as cache:
         for name, trained in (("ct.pt", 1), ("ct_half_rate.pt", 2)):
             for rate in (1, 2, 4, 8, 16):
-                data = CharacterTrajectories(
-                    shared / "data", standardise="step", train_dt=trained, test_dt=rate, batch_size=256, cache=cache
-                )
-                scores = _scores(data, shared / "reference_weights" / name)
-                print(f"{name} at 1/{rate}:", ", ".join(f"{kind} {a:.2f} ({b:.2f})" for kind, (a, b) in scores.items()))
+                options = {"train_dt": trained, "test_dt": rate, "cache": cache, "root": shared / "data"}
+                path = shared / "reference_weights" / name
+                scores = [_score(ReferenceCKCNN, path, options), _score(CKCNN, path, options)]
+                scores.append(_score(CKCNN, path, {**options, "keep": "last"}))
+                figures = [f"{kind} {a:.2f} ({b:.2f})" for kind, (a, b) in zip(_KINDS, scores, strict=True)]
+                print(f"{name} at 1/{rate}: {', '.join(figures)}")
 
 
 @torch.no_grad()
-def _scores(data: CharacterTrajectories, path: Path) -> dict[str, tuple[float, float]]:
+def _score(kind: type[CKCNN], path: Path, options: dict[str, Any]) -> tuple[float, float]:
+    data = CharacterTrajectories(standardise="step", batch_size=256, **options)
     data.prepare_data()
     data.setup()
     in_test = np.isin(np.arange(2858), data.splits["test"])
     data.splits["test"] = np.arange(2858)
     checkpoint = import_weights(path, _OMEGA_0, in_channels=3, horizon=data.horizon, dt=data.dt)
-    found = {}
-    for name, kind in (("theirs", ReferenceCKCNN), ("ours", CKCNN), ("ours, newest sample kept", CKCNN)):
-        model = kind(**checkpoint["hyper_parameters"])
-        model.load_state_dict(checkpoint["state_dict"])
-        model.eval()
-        if "newest" in name:
-            _keep_newest(data)
-        right = torch.cat([model(batch).argmax(1) == batch.y for batch in data.test_dataloader()]).numpy()
-        found[name] = (100 * right.mean(), 100 * right[in_test].mean())
-    return found
-
-
-def _keep_newest(data: CharacterTrajectories) -> None:
-    """Lets the loader of the test split count samples back from the last one that training has seen."""
-    last = (data.length - 1) // data.train_dt * data.train_dt
-    whole = CharacterTrajectories(data.root, standardise="step", batch_size=256, cache=data.cache)
-    whole.setup()
-    whole.splits["test"] = data.splits["test"]
-    batches = [
-        batch._replace(x=batch.x[..., last % data.test_dt : last + 1 : data.test_dt])
-        for batch in whole.test_dataloader()
-    ]
-    data.test_dataloader = lambda: batches  # type: ignore[method-assign, assignment, return-value]
+    model = kind(**checkpoint["hyper_parameters"])
+    model.load_state_dict(checkpoint["state_dict"])
+    model.eval()
+    right = torch.cat([model(batch).argmax(1) == batch.y for batch in data.test_dataloader()]).numpy()
+    return 100 * right.mean(), 100 * right[in_test].mean()
 
 
 if __name__ == "__main__":

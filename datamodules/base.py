@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from datamodules import cache as caches
 from datamodules.datasets import SequenceDataset, Store, WindowDataset
 from datamodules.loading import ResumableLoader, ShardSampler
-from datamodules.options import Missing, Pad, Standardise, check_options
+from datamodules.options import Keep, Missing, Pad, Standardise, check_options
 from datamodules.pipeline import Pipeline
 from datamodules.preparation import PreparedDataModule
 from datamodules.sequences import SPLITS, DataError, SequenceBatch
@@ -45,6 +45,8 @@ class SequenceDataModule(PreparedDataModule):
             each channel). By default what the paper did.
         train_dt: keep every n-th sample in training and validation: 1, 2, 4, 8 or 16.
         test_dt: the same for test; by default as in training.
+        keep: from where samples are counted then: the ``"first"``, as in the paper, or the ``"last"``, so that the
+            newest sample is kept and a model that reads the last step reads the same moment at every rate.
         standardise: ``"channel"``, ``"step"`` (one mean for every time index, as the authors did) or ``"none"``. By
             default what is right for the data, which some benchmarks have in their units already.
         pad: ``"paper"``, or ``"valid"``: zeros, and the batch carries the true lengths.
@@ -63,13 +65,14 @@ class SequenceDataModule(PreparedDataModule):
         test_dt: int | None = None,
         standardise: Standardise | None = None,
         pad: Pad = "paper",
+        keep: Keep = "first",
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__(root, cache, seed)
         self.batch_size, self.num_workers = batch_size, num_workers
         self.drop_rate, self.missing = drop_rate, missing or self.default_missing
         self.train_dt, self.test_dt = train_dt, train_dt if test_dt is None else test_dt
-        self.standardise, self.pad = standardise or self.default_standardise, pad
+        self.standardise, self.pad, self.keep = standardise or self.default_standardise, pad, keep
         check_options(self)
         self.splits: dict[str, NDArray[np.int64]] = {}
         self.statistics: Statistics | None = None
@@ -166,6 +169,7 @@ class SequenceDataModule(PreparedDataModule):
             return statistics(batches, self.standardise, self.unscaled)
 
     def _pipeline(self, split: str) -> Pipeline:
+        stride = self.test_dt if split == "test" else self.train_dt
         order, stored_as_is = self.order(), set(self.origin) == {0.0} and set(self.unit) == {1.0}
         return Pipeline(
             units=None if stored_as_is else (torch.tensor(self.origin)[:, None], torch.tensor(self.unit)[:, None]),
@@ -175,7 +179,8 @@ class SequenceDataModule(PreparedDataModule):
             missing=self.missing if self._incomplete or self.missing == "times" else None,
             order=None if order is None else torch.from_numpy(order),
             statistics=self.statistics,
-            stride=self.test_dt if split == "test" else self.train_dt,
+            stride=stride,
+            first=(self.length - 1) % stride if self.keep == "last" else 0,
             training_stride=self.train_dt,
             every_step=self.task == "every_step",
         )

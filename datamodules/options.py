@@ -13,6 +13,7 @@ from datamodules.sequences import Task
 Missing = Literal["mask", "times", "counts"]
 Standardise = Literal["channel", "step", "none"]
 Pad = Literal["paper", "valid"]
+Keep = Literal["first", "last"]
 
 RATES = (1, 2, 4, 8, 16)  # the paper's subsampling factors, and one more
 
@@ -64,6 +65,7 @@ class SharedOptions(Protocol):
     test_dt: int
     standardise: Standardise
     pad: Pad
+    keep: Keep
 
 
 def check_options(options: SharedOptions) -> None:
@@ -81,6 +83,9 @@ def check_options(options: SharedOptions) -> None:
     check_choice("missing", options.missing, get_args(Missing))
     check_choice("standardise", options.standardise, get_args(Standardise))
     check_choice("pad", options.pad, get_args(Pad))
+    check_choice("keep", options.keep, get_args(Keep))
+    if options.keep == "last" and options.pad == "valid":
+        raise ValueError("keep: last counts back from the common end, where pad: valid has none; leave one of them out")
     changed = options.drop_rate > 0 or options.train_dt != 1 or options.test_dt != 1 or options.missing == "times"
     if options.task == "language" and changed:
         raise ValueError(

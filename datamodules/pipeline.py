@@ -40,6 +40,7 @@ class Pipeline:
         order: permutation of time.
         statistics: with which to standardise, or None.
         stride: every n-th sample is kept.
+        first: the first one that is.
         training_stride: the same in training, the unit of time stamps.
         every_step: whether `y` has time too.
     """
@@ -52,6 +53,7 @@ class Pipeline:
     order: Tensor | None = None
     statistics: Statistics | None = None
     stride: int = 1
+    first: int = 0
     training_stride: int = 1
     every_step: bool = False
 
@@ -107,16 +109,16 @@ class Pipeline:
             y = torch.where(valid, y, IGNORED) if self.every_step else y
             lengths = (lengths + self.stride - 1) // self.stride
         if times is not None:
-            times = times[:, :: self.stride]
+            times = times[:, self.first :: self.stride]
         if self.every_step:
-            y = y[:, :: self.stride]
-        return SequenceBatch(x[..., :: self.stride].contiguous(), y, times, lengths)
+            y = y[:, self.first :: self.stride]
+        return SequenceBatch(x[..., self.first :: self.stride].contiguous(), y, times, lengths)
 
     def _stamped(self, x: Tensor, observed: Tensor | None, rows: Rows) -> SequenceBatch:
         """Takes out the missing steps; the others keep their stamps."""
         batch, channels, time = x.shape
         keep = torch.ones(batch, time, dtype=torch.bool) if observed is None else observed[:, : self.sporadic].any(1)
-        index, lengths = remaining(keep & (torch.arange(time) % self.stride == 0))
+        index, lengths = remaining(keep & (torch.arange(time) % self.stride == self.first))
         valid = valid_steps(lengths, index.shape[1])
         times = self._own_times(rows)
         if times is None:

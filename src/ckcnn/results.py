@@ -18,7 +18,7 @@ import ckcnn
 from ckcnn.runs import RunFolder
 
 _PERCENT = ("accuracy",)
-_FACTS = ("task", "in_channels", "out_channels", "horizon", "dt", "drop_rate", "missing", "train_dt", "test_dt")
+_FACTS = ("task", "in_channels", "out_channels", "horizon", "dt", "drop_rate", "missing", "train_dt", "test_dt", "keep")
 
 
 def write(run: RunFolder, result: dict[str, Any]) -> None:

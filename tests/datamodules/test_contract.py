@@ -215,6 +215,21 @@ def test_times_are_where_the_mask_is_one(case: str, pad: str, roots: dict[str, P
 
 
 @pytest.mark.parametrize("case", SIGNALS)
+def test_the_newest_sample_can_be_kept(case: str, roots: dict[str, Path]) -> None:
+    whole = ready(case, roots[case], drop_rate=0.3)
+    module = ready(case, roots[case], drop_rate=0.3, train_dt=4, test_dt=8, keep="last")
+    for split, step in (("train", 4), ("test", 8)):
+        expected, kept = (data.dataset(split).__getitems__(range(4)) for data in (whole, module))
+        assert torch.equal(kept.x, expected.x[..., (whole.length - 1) % step :: step])
+        assert kept.x.shape[-1] == -(-whole.length // step)
+
+
+def test_the_newest_stamp_can_be_kept(roots: dict[str, Path]) -> None:
+    module = ready("digits", roots["digits"], missing="times", train_dt=4, keep="last")
+    assert module.dataset("train")[0].times.tolist() == [step / 4 for step in range(3, 64, 4)]
+
+
+@pytest.mark.parametrize("case", SIGNALS)
 @pytest.mark.parametrize(("train_dt", "test_dt"), [(1, 2), (2, 1), (4, 16), (8, None)])
 def test_subsampling_is_every_nth(case: str, train_dt: int, test_dt: int | None, roots: dict[str, Path]) -> None:
     full = ready(case, roots[case], drop_rate=0.3)
