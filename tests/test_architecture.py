@@ -33,6 +33,10 @@ def test_import_rule(path: Path) -> None:
         assert tops <= {"ckcnn", "torch"} | set(sys.stdlib_module_names)
     if "datamodules" in path.parts:
         assert "ckcnn" not in tops
+    if path.stem in ("runs", "results", "metrics_table", "presets", "listing"):  # read run folders, train nothing
+        assert not tops & {"torch", "pytorch_lightning", "datamodules"}
+    if path.stem in ("tasks", "training", "model", "baselines"):
+        assert not imported(path) & {"ckcnn.cli", "ckcnn.choice", "ckcnn.callbacks", "ckcnn.runs", "ckcnn.presets"}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

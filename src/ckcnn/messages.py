@@ -50,7 +50,10 @@ def _unknown_option(match: re.Match[str], text: str) -> str:
 
 
 def _unknown_flag(match: re.Match[str], text: str) -> str:
-    flag = "--" + match.group(1).split("=")[0].removeprefix("--")
+    word = match.group(1)
+    if not word.startswith("-") and word in text.partition("nrecognized arguments: ")[2]:
+        return f"{word} stands alone; a preset is given with --config {word}"
+    flag = "--" + word.split("=")[0].removeprefix("--")
     trainer = _options("pytorch_lightning.Trainer", "trainer")
     top = [f"--{name}" for name in _TOP]
     if flag.startswith("--trainer."):
