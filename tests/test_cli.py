@@ -22,6 +22,8 @@ from ckcnn.metrics_table import read
 QUICK = ["--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", "--data.batch_size=64"]
 FIT = ["fit", "--config", "digits.yaml", "--trainer.max_epochs=2", "--trainer.limit_train_batches=3", *QUICK]
 
+PAPER = {"test/accuracy": 0.9}
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -84,11 +86,15 @@ def test_test_prints_a_table_and_writes_results(here: Path, capsys: pytest.Captu
 
 
 def test_other_tests_are_kept_beside_each_other(here: Path) -> None:
+    paper = f"--paper={json.dumps(PAPER)}"
     for step in ("1", "2", "1"):
-        assert main(["test", "--ckpt_path", "runs/digits/version_0", "--data.test_dt", step, *QUICK]) == 0
+        assert main(["test", "--ckpt_path", "runs/digits/version_0", "--data.test_dt", step, paper, *QUICK]) == 0
     result = json.loads((here / "runs/digits/version_0/results.json").read_text())
     assert result["data"]["test_dt"] == 1
-    assert [other["data"]["dt"]["test"] for other in result["earlier"]] == [2.0]  # the same test counts once
+    assert result["paper"] == PAPER
+    (other,) = result["earlier"]  # the same test counts once
+    assert other["data"]["dt"]["test"] == 2.0
+    assert other["paper"] is None  # which is for the rate of training
 
 
 def test_validate_and_last(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -170,6 +170,8 @@ class CKCNNCLI(LightningCLI):
 
     @rank_zero_only
     def _report(self, metrics: dict[str, float]) -> None:
+        if self.datamodule.dt["test"] != 1:
+            self.config.paper = None  # its figure is for the rate of training
         results.print_table(metrics, self.config.paper)
         if self.command == "test":
             run = self._run_folder()
