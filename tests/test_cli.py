@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 import time
@@ -255,3 +256,17 @@ def test_the_notebook_draws_a_run(here: Path) -> None:
     script = Path(__file__).parents[1] / "notebooks" / "look_at_a_run.py"
     runpy.run_path(str(script))["main"]("runs/digits/version_0", "run.png")
     assert (here / "run.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_your_own_data_as_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    (shown,) = re.findall(r"```yaml\n(.*?)```", readme, re.DOTALL)
+    Path("mine.yaml").write_text(shown)
+    y = np.arange(120) % 3
+    x = np.sin(np.arange(50) * (1 + y[:, None, None]) / 5) + np.random.default_rng(0).normal(0, 0.1, (120, 2, 50))
+    np.savez("mine.npz", x=x, y=y)
+    quick = ["--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false", "--trainer.max_epochs=3"]
+    assert main(["fit", "--config", "mine.yaml", *quick]) == 0
+    assert main(["test", "--config", "mine.yaml", *quick]) == 0
+    assert json.loads(Path("runs/mine/version_0/results.json").read_text())["metrics"]["test/accuracy"] > 0.9
