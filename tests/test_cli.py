@@ -240,6 +240,19 @@ def test_help_does_not_wait_for_torch(argument: str) -> None:
     assert done.stdout.splitlines()[-1] == "False"
 
 
+def test_training_without_validation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*FIT, "--trainer.limit_val_batches=0", "--model.schedule=plateau"]) == 0
+    assert main(["test", "--config", "digits.yaml", "--ckpt_path", "last", *QUICK]) == 0
+    assert len(read(tmp_path / "runs/digits/version_0/metrics.csv")) == 2
+
+
+def test_a_trial_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*FIT, "--trainer.fast_dev_run=true"]) == 0
+    assert list(tmp_path.glob("runs/*")) == []
+
+
 def test_divergence_is_told_with_exit_code_one(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -89,6 +89,8 @@ class RunKeeper(Checkpoint):
         self.started = time.monotonic()
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
+        if getattr(trainer, "fast_dev_run", False):
+            return
         self.finished = trainer.should_stop
         # In this order: a kill in between leaves the last checkpoint with the rows and the best one that it knows of.
         best = self._is_best(trainer)

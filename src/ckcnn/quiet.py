@@ -16,6 +16,7 @@ _HARMLESS = (
     ".*is smaller than the logging interval",  # metrics are logged once an epoch
     ".*does not have many workers",  # most of the data is in memory
     ".*isinstance.treespec, LeafSpec",  # between Lightning and torch
+    ".*conditioned on metric .* which is not available",  # somebody trains without validation
     ".*is not resumable",  # our loader is
     ".*It is recommended to use .self.log",  # values are computed over all processes already
 )

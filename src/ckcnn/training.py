@@ -147,7 +147,10 @@ class SequenceModule(LightningModule):
             cycle = OneCycleLR(optimizer, self.learning_rate, total_steps=steps)
             return {"optimizer": optimizer, "lr_scheduler": {"scheduler": cycle, "interval": "step"}}
         plateau = ReduceLROnPlateau(optimizer, self.task.mode, factor=1 / self.decay, patience=self.patience)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": plateau, "monitor": self.monitor}}
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": plateau, "monitor": self.monitor, "strict": False},
+        }
 
     def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
         """Plateaus step in `on_train_epoch_end`: Lightning would do it after the checkpoint of the epoch is written."""
