@@ -145,7 +145,7 @@ def command_line(
     ("name", "words", "answer"),
     [
         ("ct.pt", "character_trajectories.yaml", ["99.77", "%", "99.53", "%"]),
-        ("ct.pt", "character_trajectories.yaml --data.test_dt 8", ["93.71", "%", "99.53", "%"]),
+        ("ct.pt", "character_trajectories.yaml --data.test_dt 8", ["93.71", "%", "-"]),
         ("ct_half_rate.pt", "character_trajectories.yaml --data.train_dt 2", ["99.53", "%", "99.07", "%"]),
         ("ct_drop30.pt", "character_trajectories.yaml --data.drop_rate 0.3", ["98.83", "%", "99.30", "%"]),
         pytest.param("smnist_100k.pt", "smnist.yaml", ["99.31", "%", "99.31", "%"], marks=pytest.mark.slow),
