@@ -172,7 +172,7 @@ def test_baselines_train_by_name(model: str, tmp_path: Path, monkeypatch: pytest
             ["--model.horizon=3"],
             "--model.horizon=3 is a fact of the data and cannot be set; change the settings of the data",
         ),
-        (["--config=digit"], "there is no file digit, nor a preset of this name; did you mean digits.yaml?"),
+        (["--config=digit"], "there is no file digit, nor a preset of this name; did you mean digits?"),
         (["--ckpt_path=nothing.ckpt"], "there is no checkpoint nothing.ckpt"),
         (["--trainer.accelerator=cuda"], "; --trainer.accelerator cpu runs without a GPU"),
     ],

@@ -106,7 +106,7 @@ def test_a_file_in_the_working_folder_wins(monkeypatch: pytest.MonkeyPatch, tmp_
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("pminst.yaml", r"there is no file pminst.yaml, nor a preset of this name; did you mean pmnist.yaml\?"),
+        ("pminst.yaml", r"there is no file pminst.yaml, nor a preset of this name; did you mean pmnist\?"),
         ("folder/x.yaml", "there is no file folder/x.yaml; the presets are adding, "),
     ],
 )

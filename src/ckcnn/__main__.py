@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Sequence
 
 import ckcnn
+from ckcnn.hints import nearest
 
 # Each command is a function that takes the other arguments and returns the exit code, and the line that the help shows.
 COMMANDS = {
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"ckcnn {ckcnn.__version__}")
         return 0
     if arguments[0] not in COMMANDS:
-        return _fail(_unknown(arguments[0]))
+        return _fail(f"there is no command {arguments[0]!r}; {nearest(arguments[0], COMMANDS, 'commands')}")
     try:
         module, _, function = COMMANDS[arguments[0]][0].partition(":")
         return int(getattr(importlib.import_module(module), function)(arguments[1:]))
@@ -62,12 +62,6 @@ def _help() -> str:
             "ckcnn COMMAND --help explains a command, ckcnn --version tells the version.",
         ]
     )
-
-
-def _unknown(name: str) -> str:
-    close = difflib.get_close_matches(name, COMMANDS, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"the commands are {', '.join(COMMANDS)}"
-    return f"there is no command {name!r}; {hint}"
 
 
 def _fail(message: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 import datamodules
+from ckcnn.hints import nearest
 from datamodules import Arrays, SequenceDataModule
 
 BENCHMARKS: dict[str, type[SequenceDataModule]] = {
@@ -70,12 +70,12 @@ def _parser() -> argparse.ArgumentParser:
 def _make(name: str, arguments: argparse.Namespace, **more: Any) -> SequenceDataModule:
     """A benchmark with the options of the command line."""
     if name not in BENCHMARKS:
-        raise ValueError(f"there is no benchmark {name!r}; {_nearest(name, list(BENCHMARKS))}")
+        raise ValueError(f"there is no benchmark {name!r}; {nearest(name, list(BENCHMARKS))}")
     options = dict(_assignment(text) for text in arguments.set)
     known = _options(BENCHMARKS[name])
     for option in options:
         if option not in known:
-            raise ValueError(f"{name} has no option {option!r}; {_nearest(option, known)}")
+            raise ValueError(f"{name} has no option {option!r}; {nearest(option, known)}")
     if BENCHMARKS[name] is Arrays and "path" not in options:
         raise ValueError("Arrays needs the file: --set path=my.npz")
     return BENCHMARKS[name](**{"root": arguments.root, "cache": arguments.cache, **options, **more})
@@ -91,12 +91,6 @@ def _assignment(text: str) -> tuple[str, Any]:
     if not equals:
         raise ValueError(f"--set wants OPTION=VALUE, got {text!r}")
     return name, yaml.safe_load(value)
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    folded = {entry.lower(): entry for entry in known}
-    close = difflib.get_close_matches(name.lower(), folded, n=1)
-    return f"did you mean {folded[close[0]]}?" if close else f"there are {', '.join(known)}"
 
 
 def _list(arguments: argparse.Namespace) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import re
 
 import ckcnn
 import datamodules
+from ckcnn.hints import nearest
 
 _TOP = ("config", "model", "data", "trainer", "ckpt_path", "name", "runs", "output", "seed_everything")
 _FACTS = {"in_channels", "out_channels", "task", "horizon", "dt"}  # the data gives them
@@ -18,12 +18,6 @@ _WORDS = {
     "bool": "true or false",
     "str": "a text",
 }
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """A hint: the entry that looks like `name`, or all of them if there are few."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]}?" if close else f"there are: {', '.join(sorted(known))}"
 
 
 def explain(error: Exception, command: str) -> str:

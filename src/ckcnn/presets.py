@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -13,6 +12,7 @@ import yaml
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 import lightning_configs
+from ckcnn.hints import nearest
 from ckcnn.runs import RunFolder
 
 FOLDER = Path(next(iter(lightning_configs.__path__)))
@@ -37,8 +37,7 @@ def find(name: str) -> Path:
             if (folder / candidate).is_file():
                 return folder / candidate
     known = [*names(), *OVERLAYS]
-    close = difflib.get_close_matches(Path(name).stem, known, n=1)
-    hint = f"did you mean {close[0]}.yaml?" if close else f"the presets are {', '.join(known)}"
+    hint = nearest(Path(name).stem, known, "presets")
     raise ValueError(f"there is no file {name}{', nor a preset of this name' if bare else ''}; {hint}")
 
 
