@@ -126,7 +126,7 @@ def test_mistakes_in_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys, *preset) == f"the file comes first, got --config; {usage}"
     assert refused(capsys, "file.pt", *preset) == f"the file to write is missing; {usage}"
     assert "name a preset" in refused(capsys, "file.pt", "--output", "x.ckpt")
-    assert "did you mean smnist.yaml?" in refused(capsys, "file.pt", "--config", "smnits.yaml", "--output", "x.ckpt")
+    assert "did you mean smnist?" in refused(capsys, "file.pt", "--config", "smnits.yaml", "--output", "x.ckpt")
     assert refused(capsys, "file.pt", *preset, "--output", "x.ckpt") == "there is no file file.pt"
     write("smnist")
     assert refused(capsys, "file.pt", *preset, "--output", "./file.pt") == (
