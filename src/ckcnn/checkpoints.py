@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
 from pytorch_lightning.plugins.io import TorchCheckpointIO
+
+from ckcnn.files import replacing
 
 
 class SafeCheckpointIO(TorchCheckpointIO):
@@ -23,22 +23,8 @@ class SafeCheckpointIO(TorchCheckpointIO):
 
 def save(checkpoint: dict[str, Any], path: Path) -> None:
     """Writes a checkpoint; whatever happens, `path` holds the old content or the whole new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        part = Path(file.name)
-        try:
-            torch.save(checkpoint, file)
-            file.flush()
-            os.fsync(file.fileno())
-            part.chmod(0o644)
-            part.replace(path)
-        except OSError as error:
-            part.unlink()
-            message = f"{error.strerror or error} while writing {path}"
-            raise OSError(error.errno, f"{message}; the previous one is whole") from None
-        except BaseException:
-            part.unlink()
-            raise
+    with replacing(path) as file:
+        torch.save(checkpoint, file)
 
 
 def load(path: Path) -> dict[str, Any]:

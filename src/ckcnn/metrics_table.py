@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
-import os
+import io
 from pathlib import Path
 from typing import Any
+
+from ckcnn.files import replacing
 
 
 class MetricsTable:
@@ -23,14 +25,12 @@ class MetricsTable:
         """Adds a row; it may have columns that earlier ones have not."""
         self.rows.append(row)
         columns = dict.fromkeys(name for row in self.rows for name in row)
-        part = self.path.with_name(f".{self.path.name}.part")
-        with part.open("w", newline="") as file:
-            writer = csv.DictWriter(file, columns)
-            writer.writeheader()
-            writer.writerows(self.rows)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self.path)
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, columns)
+        writer.writeheader()
+        writer.writerows(self.rows)
+        with replacing(self.path) as file:
+            file.write(text.getvalue().encode())
 
 
 def read(path: Path) -> list[dict[str, Any]]:

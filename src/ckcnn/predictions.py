@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ckcnn.files import replacing
 from ckcnn.tasks import IGNORED
 
 
@@ -34,13 +35,11 @@ def write(path: Path, batches: Sequence[tuple[Tensor, Tensor]]) -> str:
     ``prediction``; steps whose target does not count are left out.
     """
     predictions, targets = (_stack([batch[part] for batch in batches]) for part in (0, 1))
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
+    with replacing(path) as file:
         if path.suffix == ".npz":
             np.savez_compressed(file, predictions=predictions.numpy(), targets=targets.numpy())
         else:
             file.write(_table(predictions, targets).encode())
-    part.replace(path)
     return f"predictions for {len(targets):,} sequences written to {path}"
 
 

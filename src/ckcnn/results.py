@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 import ckcnn
+from ckcnn.files import replacing
 from ckcnn.runs import RunFolder
 
 _PERCENT = ("accuracy",)
@@ -29,9 +30,8 @@ def write(run: RunFolder, result: dict[str, Any]) -> None:
         earlier = [known, *known.pop("earlier", [])]
     same = ("checkpoint", "data")
     earlier = [other for other in earlier if any(other[key] != result[key] for key in same)]
-    part = run.results.with_name(f".{run.results.name}.part")
-    part.write_text(json.dumps({**result, "earlier": earlier}, indent=2) + "\n")
-    part.replace(run.results)
+    with replacing(run.results) as file:
+        file.write((json.dumps({**result, "earlier": earlier}, indent=2) + "\n").encode())
 
 
 def describe(
