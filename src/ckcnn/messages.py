@@ -10,7 +10,7 @@ import ckcnn
 import datamodules
 from ckcnn.hints import nearest
 
-_TOP = ("config", "model", "data", "trainer", "ckpt_path", "name", "runs", "output", "seed_everything")
+TOP = ("config", "model", "data", "trainer", "ckpt_path", "name", "runs", "output", "seed_everything")
 _FACTS = {"in_channels", "out_channels", "task", "horizon", "dt"}  # the data gives them
 _WORDS = {
     "int": "a whole number",
@@ -49,7 +49,7 @@ def _unknown_flag(match: re.Match[str], text: str) -> str:
         return f"{word} stands alone; a preset is given with --config {word}"
     flag = "--" + word.split("=")[0].removeprefix("--")
     trainer = _options("pytorch_lightning.Trainer", "trainer")
-    top = [f"--{name}" for name in _TOP]
+    top = [f"--{name}" for name in TOP]
     if flag.startswith("--trainer."):
         return f"there is no option {flag}; {nearest(flag, trainer)}"
     return f"there is no option {flag}; {nearest(flag.split('.')[0], top)}"
@@ -64,8 +64,8 @@ def _bad_value(match: re.Match[str], text: str) -> str:
     classes = dict.fromkeys(re.findall(r"Expected an? <class '(\w+)'>", rest))
     kinds = [_WORDS[name] for name in classes if name in _WORDS]
     value = re.search(r"(?:Got|Given) value: (.*)", rest)
-    flag = f"--{key}" if "." in key or key in _TOP else f"--{_part(text)}.{key}"
-    wanted = " or ".join([*choices, *(kind for kind in kinds if not choices)])
+    flag = f"--{key}" if "." in key or key in TOP else f"--{_part(text)}.{key}"
+    wanted = " or ".join([*choices, *kinds])
     return f"{flag} must be {wanted}, got {value.group(1).strip() if value else 'something else'}"
 
 

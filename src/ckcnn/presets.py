@@ -80,7 +80,7 @@ def value_of(config: Any, key: str) -> Any:
 
 
 def expand(args: Sequence[str], row: Mapping[str, Any] | None = None) -> list[str]:
-    """Puts the file of each preset in the place of its name, and behind the last one the values of a row.
+    """Puts the file of each preset in the place of its name, and behind the one with the rows the values of its row.
 
     So what stands behind, another file or a flag, still wins. Without any file, that of the run to go on with is taken.
     """
@@ -89,18 +89,18 @@ def expand(args: Sequence[str], row: Mapping[str, Any] | None = None) -> list[st
     expanded, after = [], 0
     for index, word in enumerate(args):
         if word.startswith(("--config=", "-c=")):
-            word, after = f"--config={_checked(word.partition('=')[2])}", index + 1
+            path = find(word.partition("=")[2])
+            word = f"--config={path}"
         elif index and args[index - 1] in ("--config", "-c"):
-            word, after = str(_checked(word)), index + 1
+            path = find(word)
+            word = str(path)
+        else:
+            path = None
+        if path and "variants" in load(path):
+            after = index + 1
         expanded.append(word)
     values = {} if row is None else {**row.get("set", {}), "paper": row.get("paper")}
     return [*expanded[:after], *(f"--{key}={json.dumps(value)}" for key, value in values.items()), *expanded[after:]]
-
-
-def _checked(name: str) -> Path:
-    path = find(name)
-    load(path)
-    return path
 
 
 def _config_of_run(args: Sequence[str]) -> list[str]:

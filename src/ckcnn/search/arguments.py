@@ -1,0 +1,91 @@
+"""The options of ``ckcnn search``; all others are those of ``ckcnn fit``."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import NoReturn, get_args
+
+from ckcnn.hints import nearest
+from ckcnn.messages import TOP
+from ckcnn.search.strategies import Pruner, Strategy
+
+_OF_FIT = (*TOP, "early_stopping", "paper", "variants")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message}; see ckcnn search --help")
+
+
+def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The options of the search, and the rest, which go to every trial.
+
+    Raises:
+        ValueError: for a value that is none.
+    """
+    parser = _Parser(
+        prog="ckcnn search",
+        description="Looks for the omega_0, and other settings, with the best validation metric. Every option of ckcnn "
+        "fit (--config, --trainer.max_epochs, --data.drop_rate ...) holds for every trial; the test set stays unseen. "
+        "The same command goes on where it was stopped; on several machines with one --storage, they share the work.",
+        epilog="example: ckcnn search --config pmnist.yaml --trials 100 --workers 4 --budget 12h",
+        allow_abbrev=False,
+    )
+    search = parser.add_argument_group("what to search")
+    search.add_argument("--low", type=float, default=1.0, help="smallest omega_0 (default: 1)")
+    search.add_argument("--high", type=float, default=100.0, help="largest omega_0 (default: 100)")
+    search.add_argument(
+        "--space",
+        action="append",
+        default=[],
+        metavar="KEY=VALUES",
+        help="another setting to search: model.dropout=0.0:0.3, model.learning_rate=1e-4:1e-2:log or "
+        "model.hidden_channels=20,30,40; as often as you like",
+    )
+    how = parser.add_argument_group("how")
+    how.add_argument("--trials", type=_positive, default=50, help="how many, of all workers together (default: 50)")
+    how.add_argument(
+        "--strategy", choices=get_args(Strategy), default="tpe", help="how values are chosen (default: tpe)"
+    )
+    how.add_argument("--pruner", choices=get_args(Pruner), default="median", help="stops bad trials (default: median)")
+    how.add_argument("--budget", type=_seconds, metavar="TIME", help="end after this time: 90s, 30m, 2h, 1h30m, 1d")
+    how.add_argument("--workers", type=_positive, default=1, help="trials side by side on this machine (default: 1)")
+    where = parser.add_argument_group("where")
+    where.add_argument("--name", help="of the study and its folder in --runs (default: PRESET_search)")
+    where.add_argument("--runs", default="runs", help="folder of all runs (default: runs)")
+    where.add_argument(
+        "--storage",
+        help="sqlite:///FILE, postgresql://USER@HOST/DATABASE, or the path of a journal file "
+        "(default: search.db in the folder of the study)",
+    )
+    options, others = parser.parse_known_args(list(argv))
+    if found := [word for word in others if word.split("=")[0] == "--ckpt_path"]:
+        raise ValueError(f"{found[0]} is not for a search: trials start anew; the same command goes on with the study")
+    if unknown := [word for word in others if re.match(r"--\w+(=|$)", word) and word[2:].split("=")[0] not in _OF_FIT]:
+        known = [*parser._option_string_actions, *(f"--{name}" for name in _OF_FIT)]
+        raise ValueError(f"there is no option {unknown[0]}; {nearest(unknown[0], known)}")
+    if options.low > options.high:
+        raise ValueError(f"--low must not be above --high, got {options.low:g} and {options.high:g}")
+    return options, others
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    """A stretch of time.
+
+    Example:
+        >>> _seconds("1h30m"), _seconds("90s")
+        (5400.0, 90.0)
+    """
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise argparse.ArgumentTypeError(f"must be a time such as 90s, 30m, 2h or 1h30m, got {text!r}")
+    return float(sum(float(number) * _UNITS[unit] for number, unit in parts))

@@ -1,0 +1,200 @@
+"""The function behind ``ckcnn search``."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+import signal
+import threading
+import time
+import warnings
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import optuna
+import torch
+from optuna.exceptions import ExperimentalWarning
+from optuna.trial import FrozenTrial
+from pytorch_lightning import Trainer
+from rich.console import Console
+
+from ckcnn.callbacks import requeue
+from ckcnn.cli import CKCNNCLI
+from ckcnn.hints import nearest
+from ckcnn.quiet import make_quiet
+from ckcnn.search import arguments, process, space
+from ckcnn.search.objective import Objective, Stop, TrialFailed, TrialInterrupted
+from ckcnn.search.outcome import STATES, Outcome
+from ckcnn.search.progress import Progress
+from ckcnn.search.storage import fail_dead, open_storage, retry, shown
+from ckcnn.search.strategies import make_pruner, make_sampler
+from ckcnn.search.study import open_study, question
+
+_TO_SAVE = 5.0  # seconds of the budget that are kept for ending
+_SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "stopped by SIGTERM"}
+
+
+class Rehearsal(CKCNNCLI):
+    """Makes data and model of a trial, but nothing that trains or writes."""
+
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        return Trainer(
+            logger=False, enable_checkpointing=False, enable_progress_bar=False, accelerator="cpu", devices=1
+        )
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs a search.
+
+    Returns:
+        0, or 1 if no trial has a value, 130 or 143 if it was stopped by a signal and can go on.
+
+    Raises:
+        ValueError: for a mistake of the user, before anything is trained.
+    """
+    options, others = arguments.parse(argv)
+    _refuse_launchers()
+    process.warm_up()
+    make_quiet()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    warnings.filterwarnings("ignore", category=ExperimentalWarning)  # of Optuna: heartbeats and retries
+    rehearsal = Rehearsal("fit", others)
+    wanted = _space(options, rehearsal, others)
+    if options.strategy == "grid":
+        options.trials = math.prod(len(points) for points in space.grid(wanted, options.trials).values())
+    name = options.name or f"{rehearsal.choice.name}_search"
+    folder = Path(options.runs) / name
+    options.storage = options.storage or f"sqlite:///{folder / 'search.db'}"
+    rehearsal.datamodule.prepare_data()  # once, not by all trials at the same time
+    study = open_study(
+        name,
+        open_storage(options.storage),
+        make_sampler(options.strategy, wanted, options.trials, int(rehearsal.config.seed_everything)),
+        make_pruner(options.pruner, rehearsal.config.trainer.max_epochs),
+        rehearsal.model.monitor,
+        rehearsal.model.task.mode,
+        question(rehearsal.choice.name, rehearsal.config, wanted),
+    )
+    return _search(options, study, folder, others, wanted)
+
+
+def _refuse_launchers() -> None:
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError(
+            "ckcnn search is started once for each worker, not by torchrun; "
+            "a trial starts its own processes: --trainer.devices 2 --trainer.strategy ddp"
+        )
+
+
+def _space(options: Namespace, rehearsal: Rehearsal, others: Sequence[str]) -> space.Space:
+    """What is searched, after every end and choice of it was tried on the model."""
+    has_omega_0 = "omega_0" in rehearsal.config.model.init_args
+    wanted = space.parse(options.space, (options.low, options.high) if has_omega_0 else None)
+    for key in wanted:
+        if "." not in key:
+            known = [f"{part}.{name}" for part in ("model", "data") for name in vars(rehearsal.config[part].init_args)]
+            raise ValueError(f"--space {key} must name its part, such as model; {nearest(f'model.{key}', known)}")
+    if not wanted:
+        raise ValueError(f"{type(rehearsal.model).__name__} has no omega_0; name what to search with --space")
+    for values in space.corners(wanted):
+        Rehearsal("fit", [*others, *space.flags(values)])
+    return wanted
+
+
+def _search(options: Namespace, study: optuna.Study, folder: Path, others: Sequence[str], wanted: space.Space) -> int:
+    budget = math.inf if options.budget is None else max(0.0, options.budget - _TO_SAVE)
+    stop = Stop(time.monotonic() + budget)
+    console = Console(soft_wrap=True, highlight=False)
+    progress = Progress(console, study, options.trials, options.workers, stop)
+    objective = Objective(
+        *(others, wanted, progress.outcome.monitor, progress.outcome.maximize, folder, stop),
+        shares=shares(options.workers, torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")),
+        threads=_threads(options.workers),
+        watch=progress.watch,
+    )
+
+    def after(study: optuna.Study, trial: FrozenTrial) -> None:
+        if "interrupted" in trial.user_attrs:
+            retry(study, trial)
+        progress.ended(study, trial)
+        progress.outcome.write(folder)
+        if stop.now() or not _open(study, options.trials):
+            study.stop()
+
+    console.print(f"study {study.study_name} in {folder}: {progress.status()}")
+    with _signals(stop), progress.live:
+        while (open_trials := _open(study, options.trials)) and not stop.now():
+            side_by_side = min(options.workers, open_trials)
+            failures = (TrialFailed, TrialInterrupted)
+            study.optimize(objective, n_jobs=side_by_side, catch=failures, callbacks=[after])
+    return _report(options, study, folder, others, stop, console)
+
+
+def _open(study: optuna.Study, trials: int) -> int:
+    """How many trials are still to be started."""
+    fail_dead(study)
+    outcome = Outcome.of(study)
+    return outcome.count("waiting") + max(0, trials - outcome.count(*STATES))
+
+
+@contextmanager
+def _signals(stop: Stop) -> Iterator[None]:
+    """Makes Ctrl-C and SIGTERM end the search in order: what runs saves its work and goes on next time."""
+
+    def note(number: int, frame: FrameType | None) -> None:
+        stop.reason = _SIGNALS[signal.Signals(number)]
+        signal.signal(number, before[number])  # the second one ends at once
+
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.signal(number, note) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _report(
+    options: Namespace, study: optuna.Study, folder: Path, others: Sequence[str], stop: Stop, console: Console
+) -> int:
+    outcome = Outcome.of(study)
+    files = outcome.write(folder)
+    console.print()
+    outcome.show(console)
+    if stop.reason:
+        done = f"{outcome.count('complete', 'pruned', 'failed')} of {options.trials} trials are done"
+        console.print(f"{stop.reason}; {done}, the same command goes on")
+    console.print(f"\nwritten: {', '.join(map(str, files))}")
+    if outcome.ranked():
+        train = shlex.join(["ckcnn", "fit", *others, "--config", str(folder / "best.yaml")])
+        console.print(
+            f"What to do next:\n  {train}\n  tensorboard --logdir {folder}\n  optuna-dashboard {shown(options.storage)}"
+        )
+    if stop.reason == _SIGNALS[signal.SIGTERM]:
+        requeue()
+        return 143
+    if stop.reason == _SIGNALS[signal.SIGINT]:
+        return 130
+    return 0 if outcome.ranked() or stop.reason else 1
+
+
+def shares(workers: int, gpus: int, visible: str | None) -> list[dict[str, str]]:
+    """The environment of each of the trials that run side by side: its own GPUs, as far as there are enough."""
+    if workers == 1 or gpus == 0:
+        return [{} for _ in range(workers)]
+    names = visible.split(",") if visible else [str(index) for index in range(gpus)]
+    mine = [names[index::workers] or [names[index % len(names)]] for index in range(workers)]
+    return [{"CUDA_VISIBLE_DEVICES": ",".join(own)} for own in mine]
+
+
+def _threads(workers: int) -> int | None:
+    """Threads of each trial; more of them than cores would be many times slower."""
+    if workers == 1:
+        return None
+    return int(os.environ.get("OMP_NUM_THREADS") or max(1, (os.cpu_count() or 1) // workers))

@@ -1,0 +1,179 @@
+"""What Optuna calls for each trial: train, report each epoch, stop what is worse than the others."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import optuna
+
+from ckcnn import metrics_table
+from ckcnn.runs import RunFolder
+from ckcnn.search.process import TrialProcess
+from ckcnn.search.space import Space, flags, suggest
+from ckcnn.search.storage import this_worker
+
+_POLL = 0.2  # seconds
+
+
+class TrialFailed(Exception):  # noqa: N818
+    """A trial that has no value; the reason is one of its attributes."""
+
+
+class TrialInterrupted(Exception):  # noqa: N818
+    """A trial that was stopped with the search and is to go on with it."""
+
+
+@dataclass
+class Stop:
+    """Whether the search is to end, and why."""
+
+    deadline: float = math.inf
+    reason: str = ""
+
+    def now(self) -> bool:
+        """Whether everything that runs is to stop."""
+        if not self.reason and time.monotonic() > self.deadline:
+            self.reason = "the budget is used up"
+        return bool(self.reason)
+
+
+@dataclass
+class Objective:
+    """Trains with the values of a trial and returns the best value of the monitored validation metric.
+
+    Args:
+        arguments: of ``ckcnn fit``, without what is searched.
+        space: what is searched.
+        monitor: the column of ``metrics.csv`` to compare.
+        folder: of the search; each trial has a folder of runs in it.
+        stop: asked all the time.
+        shares: environment variables for each of the trials that run side by side.
+        threads: for each of them; None for what torch takes.
+        watch: called with the trial, its values and the rows of its table, whenever there is a new one.
+    """
+
+    arguments: Sequence[str]
+    space: Space
+    monitor: str
+    maximize: bool
+    folder: Path
+    stop: Stop
+    shares: Sequence[Mapping[str, str]] = ({},)
+    threads: int | None = None
+    watch: Callable[[optuna.Trial, Mapping[str, Any], Sequence[Mapping[str, Any]]], None] = lambda *_: None
+    _free: list[int] = field(init=False)
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._free = list(range(len(self.shares)))
+
+    def __call__(self, trial: optuna.Trial) -> float:
+        trial.set_user_attr("worker", this_worker())
+        values = suggest(trial, self.space)
+        with self._lock:
+            share = self._free.pop()
+        try:
+            return self._run(trial, values, self.shares[share])
+        finally:
+            with self._lock:
+                self._free.append(share)
+
+    def _run(self, trial: optuna.Trial, values: Mapping[str, Any], share: Mapping[str, str]) -> float:
+        self.watch(trial, values, [])
+        name = trial.user_attrs.get("folder")
+        again = ["--ckpt_path=last"] if name else []
+        name = name or f"trial_{trial.number}"
+        trial.set_user_attr("folder", name)
+        before = [] if again else RunFolder.all(self.folder / name)
+        places = [f"--runs={self.folder}", f"--name={name}", "--trainer.enable_progress_bar=false"]
+        process = TrialProcess.start(
+            [*self.arguments, *flags(values), *places, *again],
+            self.folder / name / "log.txt",
+            {**_alone(os.environ), **share},
+            self.threads,
+        )
+
+        def read() -> list[dict[str, Any]]:
+            runs = [run for run in RunFolder.all(self.folder / name) if run not in before]
+            return metrics_table.read(runs[-1].metrics) if runs else []
+
+        try:
+            return self._follow(trial, values, process, read)
+        finally:
+            if not process.wait(0):
+                process.stop()
+            self._note(trial, read())
+
+    def _follow(
+        self,
+        trial: optuna.Trial,
+        values: Mapping[str, Any],
+        process: TrialProcess,
+        read: Callable[[], list[dict[str, Any]]],
+    ) -> float:
+        """Reports each epoch until the process has ended, or has to."""
+        reported = 0
+        while True:
+            ended = process.wait(_POLL)
+            rows = read()
+            if len(rows) > reported:
+                self.watch(trial, values, rows)
+            for count in range(reported + 1, len(rows) + 1):
+                trial.report(self._best(rows[:count])[0], step=count)
+                if not ended and trial.should_prune():
+                    raise optuna.TrialPruned
+            reported = len(rows)
+            if ended:
+                return self._value(trial, process, rows)
+            if self.stop.now():
+                self._interrupt(trial, self.stop.reason)
+
+    def _value(self, trial: optuna.Trial, process: TrialProcess, rows: Sequence[Mapping[str, Any]]) -> float:
+        reason = process.failure()
+        if process.was_terminated():
+            self._interrupt(trial, "stopped by SIGTERM")
+        if not reason and not rows:
+            reason = f"no epoch ended with {self.monitor}"
+        if not reason and math.isnan(self._best(rows)[0]):
+            reason = f"{self.monitor} was not a number"
+        if reason:
+            trial.set_user_attr("reason", reason)
+            raise TrialFailed(reason)
+        return self._best(rows)[0]
+
+    def _interrupt(self, trial: optuna.Trial, reason: str) -> NoReturn:
+        trial.set_user_attr("reason", reason)
+        trial.set_user_attr("interrupted", True)
+        raise TrialInterrupted
+
+    def _note(self, trial: optuna.Trial, rows: Sequence[Mapping[str, Any]]) -> None:
+        """What the tables show of a trial besides its value."""
+        if not rows:
+            return
+        _, loss, epoch = self._best(rows)
+        seconds = round(sum(float(row["seconds"]) for row in rows), 1)
+        for key, value in {"epochs": len(rows), "best_epoch": epoch, "val_loss": loss, "seconds": seconds}.items():
+            trial.set_user_attr(key, value)
+
+    def _best(self, rows: Sequence[Mapping[str, Any]]) -> tuple[float, float, int]:
+        """Value, validation loss and number of the best epoch so far; of equal ones that with the smallest loss."""
+        scores = [(float(row.get(self.monitor) or math.nan), float(row.get("val/loss") or math.nan)) for row in rows]
+        sign = -1 if self.maximize else 1
+        found = min(
+            (index for index in range(len(scores)) if not math.isnan(scores[index][0])),
+            key=lambda index: (sign * scores[index][0], scores[index][1]),
+            default=0,
+        )
+        return (*scores[found], int(rows[found]["epoch"]))
+
+
+def _alone(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what would make a trial part of the job that the search is: it must not requeue it, nor join others."""
+    return {name: value for name, value in environment.items() if not name.startswith("SLURM_")}

@@ -1,0 +1,181 @@
+"""What a search leaves behind: ``search.csv``, ``omega_0.png``, ``best.yaml``, and a table to look at."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import optuna
+import yaml
+from matplotlib.figure import Figure
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+from rich.console import Console
+from rich.table import Table
+
+from ckcnn.files import replacing
+from ckcnn.search.space import OMEGA_0
+from ckcnn.search.storage import superseded
+
+_SHOWN = 10  # of the best trials
+_WORDS = {
+    TrialState.COMPLETE: "complete",
+    TrialState.PRUNED: "pruned",
+    TrialState.FAIL: "failed",
+    TrialState.RUNNING: "running",
+    TrialState.WAITING: "waiting",
+}
+STATES = tuple(_WORDS.values())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The trials of a study at some moment, each with its state in words.
+
+    Trials that were run again are ``retried``; they count no more.
+    """
+
+    monitor: str
+    maximize: bool
+    trials: list[FrozenTrial]
+
+    @classmethod
+    def of(cls, study: optuna.Study) -> Outcome:
+        """What there is now."""
+        maximize = study.direction == StudyDirection.MAXIMIZE
+        return cls(study.user_attrs["monitor"], maximize, study.get_trials(deepcopy=False))
+
+    def states(self) -> dict[int, str]:
+        """The state of each trial."""
+        again = superseded(self.trials)
+        return {trial.number: "retried" if trial.number in again else _WORDS[trial.state] for trial in self.trials}
+
+    def count(self, *states: str) -> int:
+        """How many trials are in one of these states."""
+        return sum(state in states for state in self.states().values())
+
+    def ranked(self) -> list[FrozenTrial]:
+        """The complete trials, best first; of equally good ones that with the smaller validation loss."""
+        sign = -1.0 if self.maximize else 1.0
+        complete = [trial for trial in self.trials if trial.state == TrialState.COMPLETE]
+        return sorted(complete, key=lambda trial: (sign * (trial.value or 0.0), trial.user_attrs.get("val_loss", 0.0)))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each trial, as in ``search.csv``."""
+        keys = dict.fromkeys(key for trial in self.trials for key in trial.params)
+        states = self.states()
+        return [
+            {
+                "trial": trial.number,
+                "state": states[trial.number],
+                self.monitor: score(trial),
+                **{key: trial.params.get(key) for key in keys},
+                **{name: trial.user_attrs.get(name) for name in ("val_loss", "best_epoch", "epochs", "seconds")},
+                "folder": trial.user_attrs.get("folder"),
+                "reason": trial.user_attrs.get("reason") or _silent(trial),
+            }
+            for trial in self.trials
+        ]
+
+    def write(self, folder: Path) -> list[Path]:
+        """Writes all files that there is something for; returns their names."""
+        written = [_write_table(folder / "search.csv", self.rows())]
+        if any(OMEGA_0 in trial.params and score(trial) is not None for trial in self.trials):
+            written.append(self._draw(folder / "omega_0.png"))
+        if best := next(iter(self.ranked()), None):
+            head = f"# The best of {len(self.trials)} trials: {self.monitor} {best.value:.6g}, trial {best.number}.\n"
+            _write(folder / "best.yaml", head + yaml.safe_dump(overlay(best.params), sort_keys=False))
+            written.append(folder / "best.yaml")
+        return written
+
+    def _draw(self, path: Path) -> Path:
+        """The metric against omega_0: one point a trial, those that were stopped early hollow."""
+        figure = Figure(figsize=(7, 4.2), layout="constrained")
+        axis = figure.subplots()
+        for state, colour, inside in (("complete", "#0072b2", "#0072b2"), ("pruned", "#d55e00", "white")):
+            chosen = [trial for trial in self.trials if _WORDS[trial.state] == state and OMEGA_0 in trial.params]
+            points = [(trial.params[OMEGA_0], value) for trial in chosen if (value := score(trial)) is not None]
+            label = f"{len(points)} {state}" + (", best value until then" if state == "pruned" else "")
+            x, y = [x for x, _ in points], [y for _, y in points]
+            axis.plot(x, y, "o", markersize=5, label=label, color=colour, mfc=inside)
+        if best := next((trial for trial in self.ranked() if OMEGA_0 in trial.params), None):
+            axis.plot(best.params[OMEGA_0], best.value or 0.0, "o", markersize=13, mfc="none", color="black")
+            where = f"best: {best.value:.4g} at omega_0 = {best.params[OMEGA_0]:.4g}"
+            axis.set_title(where, loc="left", fontsize=10)
+        axis.set(xscale="log", xlabel="omega_0", ylabel=self.monitor)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(alpha=0.25)
+        axis.legend(frameon=False, fontsize=9)
+        picture = io.BytesIO()
+        figure.savefig(picture, format="png", dpi=130)
+        with replacing(path) as file:
+            file.write(picture.getvalue())
+        return path
+
+    def show(self, console: Console) -> None:
+        """The best trials, and how many there are of each kind."""
+        best = self.ranked()[:_SHOWN]
+        keys = dict.fromkeys(key for trial in best for key in trial.params)
+        if best:
+            table = Table("trial", self.monitor, *keys, "best epoch", "epochs", "seconds", box=None, pad_edge=False)
+            for trial in best:
+                notes = [str(trial.user_attrs.get(name, "")) for name in ("best_epoch", "epochs", "seconds")]
+                table.add_row(
+                    str(trial.number), f"{trial.value:.4f}", *(readable(trial.params[k]) for k in keys), *notes
+                )
+            console.print(table)
+        for row in self.rows():
+            if row["state"] == "failed":
+                console.print(f"trial {row['trial']} failed: {row['reason']}", markup=False, highlight=False)
+
+
+def score(trial: FrozenTrial) -> float | None:
+    """The value of a trial, or of what there is of it."""
+    if trial.state == TrialState.COMPLETE:
+        return trial.value
+    return trial.intermediate_values[max(trial.intermediate_values)] if trial.intermediate_values else None
+
+
+def overlay(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as a configuration: ``model.omega_0`` is an argument of the model's class."""
+    tree: dict[str, Any] = {}
+    for key, value in values.items():
+        part, *names = key.split(".")
+        path = [part, "init_args", *names] if part in ("model", "data") else [part, *names]
+        place = tree
+        for name in path[:-1]:
+            place = place.setdefault(name, {})
+        place[path[-1]] = value
+    return tree
+
+
+def readable(value: Any) -> str:
+    """A value of a trial, short."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _silent(trial: FrozenTrial) -> str | None:
+    return "its worker was not heard of any more" if trial.state == TrialState.FAIL else None
+
+
+def _write_table(path: Path, rows: list[dict[str, Any]]) -> Path:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(rows[0]) if rows else ["trial"])
+    writer.writeheader()
+    writer.writerows({key: _plain(value) for key, value in row.items()} for row in rows)
+    return _write(path, text.getvalue())
+
+
+def _plain(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, bool) else value
+
+
+def _write(path: Path, text: str) -> Path:
+    with replacing(path) as file:
+        file.write(text.encode())
+    return path

@@ -1,0 +1,108 @@
+"""A trial as a process of its own: ``ckcnn fit``, whose words go to a file.
+
+The processes are forked from a server that has imported everything once and done nothing else. So a trial starts at
+once, gives back all its memory, and may end in any way without harm to the search.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing import connection, forkserver
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["ckcnn.commands"])
+_GIVE_UP = 60.0  # seconds to save after SIGTERM
+
+
+def warm_up() -> None:
+    """Starts the server, which imports while this process does something else."""
+    forkserver.ensure_running()
+
+
+@dataclass(frozen=True)
+class TrialProcess:
+    """A running ``ckcnn fit``."""
+
+    process: ForkServerProcess
+    log: Path
+
+    @classmethod
+    def start(
+        cls, arguments: list[str], log: Path, environment: Mapping[str, str], threads: int | None
+    ) -> TrialProcess:
+        """Starts it.
+
+        Args:
+            arguments: of ``ckcnn fit``.
+            log: where its words go.
+            environment: its environment variables.
+            threads: how many it may use; None for what torch takes.
+        """
+        log.parent.mkdir(parents=True, exist_ok=True)
+        process = _CONTEXT.Process(target=_train, args=(arguments, log, dict(environment), threads))
+        process.start()
+        return cls(process, log)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended, after this time at most."""
+        return bool(connection.wait([self.process.sentinel], seconds))
+
+    def stop(self) -> None:
+        """Asks it to save and end, as SIGTERM does, and sees to it."""
+        self.process.terminate()
+        if not self.wait(_GIVE_UP):
+            self.process.kill()
+        self.process.join()
+
+    def was_terminated(self) -> bool:
+        """Whether SIGTERM ended it; what it had done is saved if it had begun to train."""
+        self.process.join()
+        return self.process.exitcode in (-signal.SIGTERM, 128 + signal.SIGTERM)
+
+    def failure(self) -> str:
+        """Why it ended, in one line; empty if it ended well."""
+        self.process.join()
+        code = self.process.exitcode or 0
+        if code == 0:
+            return ""
+        if code == -signal.SIGKILL:
+            return "killed by signal 9, most likely because the memory ran out"
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
+        return lines[-1].removeprefix("ckcnn: error: ") if lines else f"ended with exit code {code}"
+
+
+def _train(arguments: list[str], log: Path, environment: dict[str, str], threads: int | None) -> None:
+    threading.Thread(target=_end_with_the_search, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the search decides
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    os.environ.clear()
+    os.environ.update(environment)
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    # Lightning starts the other processes of a trial on several devices with these.
+    sys.argv = ["ckcnn", "fit", *arguments]
+    sys.modules["__main__"].__spec__ = importlib.util.find_spec("ckcnn.__main__")
+    from ckcnn.__main__ import main
+
+    sys.exit(main(sys.argv[1:]))
+
+
+def _end_with_the_search() -> None:
+    """Without the search, nobody waits for this trial, and another worker may already go on with it."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,162 @@
+"""Where a study is kept, so that any number of workers can share it and none of its trials is lost."""
+
+from __future__ import annotations
+
+import copy
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.exceptions import UpdateFinishedTrialError
+from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback, fail_stale_trials
+from optuna.storages._heartbeat import BaseHeartbeat
+from optuna.storages.journal import JournalFileBackend, JournalStorage
+from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import SQLAlchemyError
+
+HEARTBEAT = 60  # seconds; a worker that has been silent for twice as long is taken for dead
+_DEATHS = 3  # of its workers, then a trial is given up: its values may be what kills them
+_WAIT = 10  # seconds for a server to answer
+_ATTEMPTS = 10  # to find a database that somebody else is making
+
+
+def open_storage(place: str) -> BaseStorage:
+    """The storage at an address such as ``sqlite:///search.db`` or ``postgresql://…``; a plain path is a journal file.
+
+    Raises:
+        ValueError: if it cannot be reached.
+    """
+    try:
+        if "://" not in place:
+            Path(place).parent.mkdir(parents=True, exist_ok=True)
+            return JournalWithHeartbeat(place)
+        url = make_url(place)
+        if url.get_backend_name() == "sqlite" and url.database:
+            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        return _open_database(url)
+    except ImportError as error:
+        missing = getattr(error.__cause__, "name", None) or error.name
+        raise ValueError(
+            f"{shown(place)} needs the package {missing}; for PostgreSQL: pip install ckcnn[postgresql]"
+        ) from None
+    except (SQLAlchemyError, OSError, RuntimeError, ValueError) as error:
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        raise ValueError(
+            f"the storage {shown(place)} cannot be used: {reason}; "
+            "give --storage sqlite:///FILE, postgresql://USER@HOST/DATABASE or the path of a journal file"
+        ) from None
+
+
+def _open_database(url: URL) -> RDBStorage:
+    """Connects; once more if another worker was making the tables at the same moment."""
+    wait = {"timeout": 60} if url.get_backend_name() == "sqlite" else {"connect_timeout": _WAIT}
+    for attempt in range(_ATTEMPTS):
+        try:
+            return RDBStorage(
+                url.render_as_string(hide_password=False),
+                engine_kwargs={"connect_args": wait, "pool_pre_ping": True},
+                heartbeat_interval=HEARTBEAT,
+                grace_period=2 * HEARTBEAT,
+                heartbeat_stale_trial_callback=retry,
+            )
+        except SQLAlchemyError as error:
+            if attempt == _ATTEMPTS - 1 or not ("UNIQUE" in str(error) or "already exists" in str(error)):
+                raise
+            time.sleep(0.5)
+    raise AssertionError
+
+
+def shown(place: str) -> str:
+    """An address without its password."""
+    try:
+        return make_url(place).render_as_string(hide_password=True)
+    except SQLAlchemyError:
+        return place
+
+
+class JournalWithHeartbeat(JournalStorage, BaseHeartbeat):
+    """Optuna's journal file, with the sign of life that only its databases have: an attribute of the trial."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(JournalFileBackend(path))
+
+    def record_heartbeat(self, trial_id: int) -> None:
+        if not self.get_trial(trial_id).state.is_finished():
+            self.set_trial_system_attr(trial_id, "heartbeat", time.time())
+
+    def get_heartbeat_interval(self) -> int | None:
+        return HEARTBEAT
+
+    def get_heartbeat_stale_trial_callback(self) -> Any:
+        return retry
+
+    def _get_stale_trial_ids(self, study_id: int) -> list[int]:
+        running = self.get_all_trials(study_id, deepcopy=False, states=(TrialState.RUNNING,))
+        silent = time.time() - 2 * HEARTBEAT
+        return [trial._trial_id for trial in running if _last_heard_of(trial) < silent]
+
+
+def _last_heard_of(trial: FrozenTrial) -> float:
+    began = trial.datetime_start.timestamp() if trial.datetime_start else time.time()
+    return float(trial.system_attrs.get("heartbeat", began))
+
+
+def retry(study: optuna.Study, trial: FrozenTrial) -> None:
+    """Puts a trial that did not end by itself in the queue again; it will go on from its last checkpoint."""
+    deaths = trial.user_attrs.get("deaths", 0) + ("interrupted" not in trial.user_attrs)
+    if deaths > _DEATHS:
+        return
+    kept = {"folder": trial.user_attrs.get("folder"), "deaths": deaths}
+    RetryHeartbeatStaleTrialCallback()(study, _with_notes(trial, kept))
+
+
+def _with_notes(trial: FrozenTrial, notes: dict[str, Any]) -> FrozenTrial:
+    other = copy.copy(trial)
+    other.user_attrs = notes
+    return other
+
+
+def fail_dead(study: optuna.Study) -> None:
+    """Marks the trials of dead workers as failed and queues them again: at once those of this machine."""
+    for trial in study.get_trials(states=(TrialState.RUNNING,)):
+        if _is_gone(str(trial.user_attrs.get("worker", ""))):
+            try:
+                study._storage.set_trial_user_attr(trial._trial_id, "reason", "its worker died")
+                study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+            except UpdateFinishedTrialError:
+                continue  # another worker was faster
+            retry(study, trial)
+    fail_stale_trials(study)
+
+
+def this_worker() -> str:
+    """A name for this process that tells whether it still lives."""
+    return f"{socket.gethostname()} {os.getpid()} {_started(os.getpid())}"
+
+
+def _is_gone(worker: str) -> bool:
+    host, _, rest = worker.partition(" ")
+    pid, _, started = rest.partition(" ")
+    return host == socket.gethostname() and _started(int(pid)) != started
+
+
+def _started(pid: int) -> str:
+    """When a process of this machine started, as the system counts; empty if there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        pass
+    try:  # not Linux: whether there is one of this number must do
+        os.kill(pid, 0)
+    except OSError:
+        return ""
+    return "running"
+
+
+def superseded(trials: list[FrozenTrial]) -> set[int]:
+    """Numbers of the trials that were run again, or will be."""
+    return {number for trial in trials for number in trial.system_attrs.get("retry_history", ())}

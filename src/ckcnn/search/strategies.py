@@ -1,0 +1,122 @@
+"""How the next values are chosen, and which trials are not worth finishing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
+from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner
+from optuna.samplers import BaseSampler, GPSampler, GridSampler, RandomSampler, TPESampler
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from ckcnn.search.space import Space, grid
+
+Strategy = Literal["tpe", "narrow", "gp", "random", "grid"]
+Pruner = Literal["median", "hyperband", "none"]
+_STARTUP = 5  # trials that nothing is compared with
+_ROUNDS = 5  # of the strategy "narrow"
+
+
+def make_sampler(strategy: Strategy, space: Space, trials: int, seed: int) -> BaseSampler:
+    """The sampler of a strategy, for a study of so many trials."""
+    kinds: dict[str, Callable[[int], BaseSampler]] = {
+        "tpe": lambda seed: TPESampler(seed=seed, multivariate=len(space) > 1, constant_liar=True),
+        "gp": lambda seed: GPSampler(seed=seed),
+        "narrow": lambda seed: NarrowSampler(max(_STARTUP, trials // _ROUNDS), seed),
+        "random": lambda seed: RandomSampler(seed=seed),
+        "grid": lambda _: GridSampler(grid(space, trials), seed=seed),  # the order of the points is that of the study
+    }
+    return SeededByTrial(kinds[strategy], seed)
+
+
+def make_pruner(pruner: Pruner, epochs: int | None) -> BasePruner:
+    """The pruner for trials of so many epochs.
+
+    The first tenth of the epochs says little, so nothing is pruned there.
+    """
+    if pruner == "none":
+        return NopPruner()
+    if pruner == "hyperband":
+        return HyperbandPruner(min_resource=max(1, (epochs or 1) // 20), max_resource=epochs or "auto")
+    return MedianPruner(n_startup_trials=_STARTUP, n_warmup_steps=(epochs or 0) // 10)
+
+
+class SeededByTrial(BaseSampler):
+    """Makes the randomness of a trial a function of the seed and its number.
+
+    So random values do not depend on how many workers there are and on how often they were stopped, and no two workers
+    draw the same ones.
+    """
+
+    def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
+        self._make, self._seed = make, seed
+        self._samplers: dict[int, BaseSampler] = {}
+
+    def _of(self, trial: FrozenTrial) -> BaseSampler:
+        if trial.number not in self._samplers:
+            self._samplers[trial.number] = self._make(self._seed * 1_000_003 + trial.number)
+        return self._samplers[trial.number]
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        self._of(trial).before_trial(study, trial)
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        return self._of(trial).infer_relative_search_space(study, trial)
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        return self._of(trial).sample_relative(study, trial, search_space)
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        return self._of(trial).sample_independent(study, trial, param_name, param_distribution)
+
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        self._of(trial).after_trial(study, trial, state, values)
+        del self._samplers[trial.number]
+
+
+class NarrowSampler(RandomSampler):
+    """The paper's search (Appx. E.3): random values, then random values in the best part of the interval, and again.
+
+    After each round an interval shrinks to what the best quarter of all trials spans, out to the nearest values on
+    either side that are not among them.
+
+    Args:
+        round_size: trials of a round.
+        seed: of the random values.
+    """
+
+    def __init__(self, round_size: int, seed: int) -> None:
+        super().__init__(seed)
+        self._round_size = round_size
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        if isinstance(param_distribution, FloatDistribution | IntDistribution):
+            param_distribution = self.narrowed(study, param_name, param_distribution)
+        return super().sample_independent(study, trial, param_name, param_distribution)
+
+    def narrowed(
+        self, study: Study, name: str, whole: FloatDistribution | IntDistribution
+    ) -> FloatDistribution | IntDistribution:
+        """The part of an interval that the next value is drawn from."""
+        ended = [
+            trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished() and name in trial.params
+        ]
+        ended = ended[: len(ended) // self._round_size * self._round_size]
+        scored = [trial for trial in ended if trial.state == TrialState.COMPLETE]
+        scored.sort(key=lambda trial: trial.value or 0.0, reverse=study.direction == StudyDirection.MAXIMIZE)
+        best = [trial.params[name] for trial in scored[: math.ceil(len(ended) / 4)]]
+        if not best:
+            return whole
+        tried = [trial.params[name] for trial in ended]
+        low = max((value for value in tried if value < min(best)), default=whole.low)
+        high = min((value for value in tried if value > max(best)), default=whole.high)
+        return type(whole)(max(low, whole.low), min(high, whole.high), log=whole.log)  # type: ignore[arg-type]
