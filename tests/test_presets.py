@@ -19,6 +19,7 @@ from ckcnn.cli import CKCNNCLI
 from ckcnn.commands import run
 from ckcnn.listing import rows
 from ckcnn.metrics_table import read
+from ckcnn.search import arguments
 from tests.datamodules import official
 
 ROWS = dict(rows())
@@ -123,14 +124,27 @@ def test_the_list_shows_size_and_figure(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["presets", "all"]) == 2
 
 
-def test_the_script_for_slurm_says_what_it_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    srun = tmp_path / "srun"
+def words_of(script: str, folder: Path, *options: str) -> list[str]:
+    """What a script for SLURM hands to srun."""
+    srun = folder / "srun"
     srun.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     srun.chmod(0o755)
-    job = {"SLURM_JOB_ID": "77", "SLURM_NNODES": "2", "SLURM_NTASKS_PER_NODE": "4"}
-    script = ["bash", str(presets.FOLDER / "cluster.sbatch"), "pmnist.yaml", "--model.omega_0", "30"]
-    environment = {**os.environ, **job, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    words = subprocess.run(script, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    job = {"SLURM_JOB_ID": "77", "SLURM_NNODES": "2", "SLURM_NTASKS_PER_NODE": "4", "SLURM_ARRAY_JOB_ID": "78"}
+    command = ["bash", str(presets.FOLDER / script), "pmnist.yaml", *options]
+    environment = {**os.environ, **job, "PATH": f"{folder}:{os.environ['PATH']}"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_the_script_for_a_search_says_what_it_should(tmp_path: Path) -> None:
+    words = words_of("search.sbatch", tmp_path, "--trials", "9", "--model.dropout", "0.2")
+    assert words[:2] == ["ckcnn", "search"]
+    options, others = arguments.parse(words[2:])
+    assert (options.trials, options.name, options.storage) == (9, "pmnist-78", "runs/pmnist-78/search.log")
+    assert others == ["--config", "pmnist.yaml", "--model.dropout", "0.2"]
+
+
+def test_the_script_for_slurm_says_what_it_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = words_of("cluster.sbatch", tmp_path, "--model.omega_0", "30")
     assert words[:6] == ["ckcnn", "fit", "--config", "pmnist.yaml", "--config", "cluster.yaml"]
     monkeypatch.chdir(tmp_path)
     if not torch.cuda.is_available():

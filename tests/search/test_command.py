@@ -18,7 +18,8 @@ import yaml
 from ckcnn import checkpoints, metrics_table
 from ckcnn.__main__ import main
 from ckcnn.runs import RunFolder
-from ckcnn.search.command import Rehearsal, shares
+from ckcnn.search.command import Rehearsal
+from ckcnn.search.process import shares, threads
 
 SMALL = [
     *("--config", "digits.yaml", "--model.hidden_channels=4", "--trainer.accelerator=cpu"),
@@ -170,6 +171,21 @@ def test_workers_share_the_gpus() -> None:
     assert shares(2, 0, None) == [{}, {}]
     assert [share["CUDA_VISIBLE_DEVICES"] for share in shares(2, 4, None)] == ["0,2", "1,3"]
     assert [share["CUDA_VISIBLE_DEVICES"] for share in shares(3, 2, "5,7")] == ["5", "7", "5"]
+
+
+def test_workers_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    assert [threads(workers) for workers in (1, 2, 3, 16)] == [None, 4, 2, 1]
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert threads(2) == 3
+
+
+def test_a_search_that_cannot_work_ends_early(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SEARCH, "--model.learning_rate=1e30", "--trials=50", "--workers=2"]) == 1
+    assert "trials all failed: the loss became" in capsys.readouterr().out
+    assert 5 <= sum(row["state"] == "failed" for row in table(Path("runs/digits_search"))) <= 6
+    assert not Path("runs/digits_search/best.yaml").exists()
 
 
 def start(*words: str) -> subprocess.Popen[str]:

@@ -20,7 +20,6 @@ import optuna
 import torch
 from optuna.exceptions import ExperimentalWarning
 from optuna.trial import FrozenTrial
-from pytorch_lightning import Trainer
 from rich.console import Console
 
 from ckcnn.callbacks import requeue
@@ -42,10 +41,8 @@ _SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "stopped by SIGTERM"}
 class Rehearsal(CKCNNCLI):
     """Makes data and model of a trial, but nothing that trains or writes."""
 
-    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        return Trainer(
-            logger=False, enable_checkpointing=False, enable_progress_bar=False, accelerator="cpu", devices=1
-        )
+    def instantiate_trainer(self, **kwargs: Any) -> Any:
+        return None
 
 
 def main(argv: Sequence[str]) -> int:
@@ -113,8 +110,8 @@ def _search(options: Namespace, study: optuna.Study, folder: Path, others: Seque
     progress = Progress(console, study, options.trials, options.workers, stop)
     objective = Objective(
         *(others, wanted, progress.outcome.monitor, progress.outcome.maximize, folder, stop),
-        shares=shares(options.workers, torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")),
-        threads=_threads(options.workers),
+        shares=process.shares(options.workers, torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")),
+        threads=process.threads(options.workers),
         watch=progress.watch,
     )
 
@@ -123,6 +120,10 @@ def _search(options: Namespace, study: optuna.Study, folder: Path, others: Seque
             retry(study, trial)
         progress.ended(study, trial)
         progress.outcome.write(folder)
+        if progress.outcome.is_hopeless():
+            stop.reason = (
+                f"the first {progress.outcome.count('failed')} trials all failed: {trial.user_attrs['reason']}"
+            )
         if stop.now() or not _open(study, options.trials):
             study.stop()
 
@@ -169,7 +170,7 @@ def _report(
     outcome.show(console)
     if stop.reason:
         done = f"{outcome.count('complete', 'pruned', 'failed')} of {options.trials} trials are done"
-        console.print(f"{stop.reason}; {done}, the same command goes on")
+        console.print(f"{stop.reason}; {done}, the same command goes on", markup=False)
     console.print(f"\nwritten: {', '.join(map(str, files))}")
     if outcome.ranked():
         train = shlex.join(["ckcnn", "fit", *others, "--config", str(folder / "best.yaml")])
@@ -181,20 +182,4 @@ def _report(
         return 143
     if stop.reason == _SIGNALS[signal.SIGINT]:
         return 130
-    return 0 if outcome.ranked() or stop.reason else 1
-
-
-def shares(workers: int, gpus: int, visible: str | None) -> list[dict[str, str]]:
-    """The environment of each of the trials that run side by side: its own GPUs, as far as there are enough."""
-    if workers == 1 or gpus == 0:
-        return [{} for _ in range(workers)]
-    names = visible.split(",") if visible else [str(index) for index in range(gpus)]
-    mine = [names[index::workers] or [names[index % len(names)]] for index in range(workers)]
-    return [{"CUDA_VISIBLE_DEVICES": ",".join(own)} for own in mine]
-
-
-def _threads(workers: int) -> int | None:
-    """Threads of each trial; more of them than cores would be many times slower."""
-    if workers == 1:
-        return None
-    return int(os.environ.get("OMP_NUM_THREADS") or max(1, (os.cpu_count() or 1) // workers))
+    return 1 if outcome.is_hopeless() or not (outcome.ranked() or stop.reason) else 0

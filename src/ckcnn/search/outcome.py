@@ -23,6 +23,7 @@ from ckcnn.search.space import OMEGA_0
 from ckcnn.search.storage import superseded
 
 _SHOWN = 10  # of the best trials
+_HOPELESS = 5  # failed trials
 _WORDS = {
     TrialState.COMPLETE: "complete",
     TrialState.PRUNED: "pruned",
@@ -58,6 +59,10 @@ class Outcome:
     def count(self, *states: str) -> int:
         """How many trials are in one of these states."""
         return sum(state in states for state in self.states().values())
+
+    def is_hopeless(self) -> bool:
+        """Whether so many trials have failed, and no other, that the reason cannot be in what is searched."""
+        return self.count("failed") >= _HOPELESS and not self.count("complete", "pruned")
 
     def ranked(self) -> list[FrozenTrial]:
         """The complete trials, best first; of equally good ones that with the smaller validation loss."""
@@ -131,7 +136,7 @@ class Outcome:
             console.print(table)
         for row in self.rows():
             if row["state"] == "failed":
-                console.print(f"trial {row['trial']} failed: {row['reason']}", markup=False, highlight=False)
+                console.print(f"trial {row['trial']} failed: {row['reason']}", markup=False)
 
 
 def score(trial: FrozenTrial) -> float | None:

@@ -28,6 +28,22 @@ def warm_up() -> None:
     forkserver.ensure_running()
 
 
+def shares(workers: int, gpus: int, visible: str | None) -> list[dict[str, str]]:
+    """The environment of each of the trials that run side by side: its own GPUs, as far as there are enough."""
+    if workers == 1 or gpus == 0:
+        return [{} for _ in range(workers)]
+    names = visible.split(",") if visible else [str(index) for index in range(gpus)]
+    mine = [names[index::workers] or [names[index % len(names)]] for index in range(workers)]
+    return [{"CUDA_VISIBLE_DEVICES": ",".join(own)} for own in mine]
+
+
+def threads(workers: int) -> int | None:
+    """Threads of each trial; more of them than cores would be many times slower."""
+    if workers == 1:
+        return None
+    return int(os.environ.get("OMP_NUM_THREADS") or max(1, (os.cpu_count() or 1) // workers))
+
+
 @dataclass(frozen=True)
 class TrialProcess:
     """A running ``ckcnn fit``."""
