@@ -163,7 +163,7 @@ def test_baselines_train_by_name(model: str, tmp_path: Path, monkeypatch: pytest
         (["--modl=GRU"], "there is no option --modl; did you mean --model?"),
         (["--model=GRUU"], "there is no model GRUU; did you mean GRU?"),
         (["--data=Digitz"], "there is no data Digitz; did you mean Digits?"),
-        (["--model.omega_0=abc"], "--model.omega_0 must be a number, got abc"),
+        (["--model.omega_0=abc"], "--model.omega_0 must be 'auto' or a number, got abc"),
         (["--model.omega_0=-1"], "omega_0 must be a positive number, got -1.0"),
         (["--data.batch_size=1.5"], "--data.batch_size must be a whole number, got 1.5"),
         (["--data.missing=tims"], "--data.missing must be 'mask' or 'times' or 'counts', got tims"),

@@ -13,7 +13,7 @@ from pytorch_lightning import Trainer
 import ckcnn
 from ckcnn import CKCNN, GRU, LSTM, TCN
 from ckcnn.baselines import count_parameters
-from ckcnn.nn import CKConv, kernel_penalty
+from ckcnn.nn import CKConv, MultiscaleSiren, kernel_penalty
 from ckcnn.training import DivergenceError, SequenceModule
 from datamodules import SequenceBatch
 
@@ -110,6 +110,14 @@ def test_penalty_is_the_norm_of_the_kernels() -> None:
     assert make(CKCNN, "classification").penalty() == 0.0
 
 
+def test_omega_0_auto_follows_from_the_horizon() -> None:
+    model = make(CKCNN, "classification", omega_0="auto")
+    nets = [module for module in model.modules() if isinstance(module, MultiscaleSiren)]
+    assert nets
+    assert {net.horizon for net in nets} == {model.hparams["horizon"]}
+    assert model(batch_of("classification")).shape == (8, 3)
+
+
 @pytest.mark.parametrize("kernel", ["relu", "leaky_relu", "swish", "fourier"])
 def test_other_kernels(kernel: str) -> None:
     assert make(CKCNN, "classification", kernel=kernel)(batch_of("classification")).shape == (8, 3)
@@ -123,6 +131,8 @@ def test_other_kernels(kernel: str) -> None:
         ({"decay": 1.0}, "decay must be greater than 1"),
         ({"kernel_penalty": -1.0}, "kernel_penalty must be 0 or a positive number, got -1.0"),
         ({"kernel": "cosine"}, "kernel must be one of sine, relu"),
+        ({"omega_0": "auto", "kernel": "relu"}, "omega_0 auto is for the sine kernel without init, got kernel 'relu'"),
+        ({"omega_0": "auto", "init": "paper"}, "omega_0 auto is for the sine kernel without init, .* init 'paper'"),
         ({"kernel": "fourier", "init": "siren"}, "the fourier kernel has one way to start"),
         ({"init": "zero"}, "init must be one of siren, paper, reference"),
     ],

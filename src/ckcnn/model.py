@@ -7,11 +7,22 @@ from typing import Any, ClassVar, Literal, get_args
 
 from torch import Tensor, nn
 
-from ckcnn.nn import CKConv, CKNet, CKTextNet, FourierKernel, KernelFactory, MLPKernel, Siren, kernel_penalty
+from ckcnn.nn import (
+    CKConv,
+    CKNet,
+    CKTextNet,
+    FourierKernel,
+    KernelFactory,
+    MLPKernel,
+    MultiscaleSiren,
+    Siren,
+    kernel_penalty,
+)
 from ckcnn.nn.checks import check_choice, check_not_negative
 from ckcnn.training import Schedule, SequenceModule
 
 Kernel = Literal["sine", "relu", "leaky_relu", "swish", "fourier"]
+Omega0 = float | Literal["auto"]
 
 
 class CKCNN(SequenceModule):
@@ -27,7 +38,8 @@ class CKCNN(SequenceModule):
         dt: sampling step of each split in training samples; 1 by default.
         hidden_channels: channels of the blocks.
         num_blocks: residual blocks.
-        omega_0: prior on how fast the kernels oscillate, for ``sine`` and ``fourier``.
+        omega_0: prior on how fast the kernels oscillate, for ``sine`` and ``fourier``; ``"auto"`` gives a sine kernel
+            all frequencies that the horizon can hold, and there is nothing to choose.
         kernel: non-linearity of the kernel net.
         kernel_hidden: width of the kernel net.
         init: how the kernel net starts; by default as `ckcnn.nn` finds right, ``"reference"`` as the authors' runs did.
@@ -57,7 +69,7 @@ class CKCNN(SequenceModule):
         dt: dict[str, float] | None = None,
         hidden_channels: int = 30,
         num_blocks: int = 2,
-        omega_0: float = 30.0,
+        omega_0: Omega0 = 30.0,
         kernel: Kernel = "sine",
         kernel_hidden: int = 32,
         init: str | None = None,
@@ -77,7 +89,7 @@ class CKCNN(SequenceModule):
         super().__init__(task, out_channels, dt, learning_rate, schedule, patience, decay)
         self.save_hyperparameters()
         check_not_negative("kernel_penalty", kernel_penalty)
-        factory = kernel_factory(kernel, omega_0, kernel_hidden, init)
+        factory = kernel_factory(kernel, omega_0, kernel_hidden, init, horizon)
         conv = partial(self.convolution, horizon=horizon, kernel=factory, weight_dropout=weight_dropout)
         self.net: nn.Module
         if task == "language":
@@ -98,10 +110,14 @@ class CKCNN(SequenceModule):
         return weight * kernel_penalty(self.net) if weight else 0.0
 
 
-def kernel_factory(kernel: Kernel, omega_0: float, hidden: int, init: str | None) -> KernelFactory:
+def kernel_factory(kernel: Kernel, omega_0: Omega0, hidden: int, init: str | None, horizon: int) -> KernelFactory:
     """What makes the kernel nets, from plain options."""
     check_choice("kernel", kernel, get_args(Kernel))
     start: dict[str, Any] = {} if init is None else {"init": init}
+    if omega_0 == "auto":
+        if kernel != "sine" or init is not None:
+            raise ValueError(f"omega_0 auto is for the sine kernel without init, got kernel {kernel!r}, init {init!r}")
+        return partial(MultiscaleSiren, horizon=horizon, hidden=hidden)
     if kernel == "sine":
         return partial(Siren, omega_0=omega_0, hidden=hidden, **start)
     if kernel == "fourier":

@@ -110,7 +110,8 @@ class SequenceModule(LightningModule):
             finite = self.trainer.strategy.reduce_boolean_decision(finite, all=True)
         if not finite:
             rate = self.optimizers().param_groups[0]["lr"]  # type: ignore[union-attr]
-            omega_0 = f", omega_0 {self.hparams['omega_0']:g}" if "omega_0" in self.hparams else ""
+            value = self.hparams.get("omega_0")
+            omega_0 = f", omega_0 {value:g}" if isinstance(value, float) else ""
             raise DivergenceError(
                 f"the loss became {loss.item():g} at step {self.global_step} (epoch {self.current_epoch}), "
                 f"learning rate {rate:g}{omega_0}; "

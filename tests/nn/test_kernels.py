@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from ckcnn.nn import FourierKernel, KernelFactory, KernelNet, MLPKernel, Siren
+from ckcnn.nn import FourierKernel, KernelFactory, KernelNet, MLPKernel, MultiscaleSiren, Siren
 
 KERNELS: dict[str, KernelFactory] = {
     "siren": Siren,
@@ -22,6 +22,7 @@ KERNELS: dict[str, KernelFactory] = {
     "swish zero": partial(MLPKernel, activation="swish", init="zero"),
     "relu reference": partial(MLPKernel, init="reference"),
     "fourier": FourierKernel,
+    "multiscale": partial(MultiscaleSiren, horizon=200),
 }
 
 

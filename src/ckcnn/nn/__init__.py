@@ -7,6 +7,7 @@ from ckcnn.nn.functional import fft_conv
 from ckcnn.nn.kernels import FourierKernel, KernelFactory, KernelNet, Siren
 from ckcnn.nn.memory import keep_memory
 from ckcnn.nn.mlp_kernel import MLPKernel
+from ckcnn.nn.multiscale import MultiscaleSiren
 from ckcnn.nn.network import CKBackbone, CKNet, CKTextNet
 from ckcnn.nn.normalization import StepNorm
 from ckcnn.nn.regularization import kernel_penalty
@@ -23,6 +24,7 @@ __all__ = [
     "KernelFactory",
     "KernelNet",
     "MLPKernel",
+    "MultiscaleSiren",
     "Siren",
     "StepNorm",
     "fft_conv",

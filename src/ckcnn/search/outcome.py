@@ -13,6 +13,7 @@ from typing import Any
 import optuna
 import yaml
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
@@ -113,6 +114,9 @@ class Outcome:
             where = f"best: {best.value:.4g} at omega_0 = {best.params[OMEGA_0]:.4g}"
             axis.set_title(where, loc="left", fontsize=10)
         axis.set(xscale="log", xlabel="omega_0", ylabel=self.monitor)
+        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_formatter("")
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.25)
         axis.legend(frameon=False, fontsize=9)

@@ -52,7 +52,8 @@ class Progress:
             self.outcome = Outcome.of(study)
         value, notes = score(trial), trial.user_attrs
         figure = "" if value is None else f"  {self.outcome.monitor} {value:.4f}"
-        seconds = f"  {notes['epochs']} epochs, {notes['seconds']:.0f} s" if "epochs" in notes else ""
+        count = notes.get("epochs", 0)
+        seconds = f"  {count} epoch{'s' * (count != 1)}, {notes['seconds']:.0f} s" if count else ""
         ending = {
             TrialState.COMPLETE: "",
             TrialState.PRUNED: "  pruned",
