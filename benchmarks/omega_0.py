@@ -35,8 +35,8 @@ TASKS = {
         [],
     ),
     "copy": (
-        "copy memory T = 200, 10 epochs",
-        ["--config", "copy_memory.yaml", "--data.length=200", "--trainer.max_epochs=10"],
+        "copy memory T = 200, 8 epochs",
+        ["--config", "copy_memory.yaml", "--data.length=200", "--trainer.max_epochs=8"],
         [],
     ),
     "pmnist": (

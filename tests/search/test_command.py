@@ -14,11 +14,14 @@ from pathlib import Path
 import optuna
 import pytest
 import yaml
+from optuna.trial import TrialState
 
 from ckcnn import checkpoints, metrics_table
 from ckcnn.__main__ import main
 from ckcnn.runs import RunFolder
+from ckcnn.search import storage
 from ckcnn.search.command import Rehearsal
+from ckcnn.search.objective import Objective
 from ckcnn.search.process import shares, threads
 
 SMALL = [
@@ -186,6 +189,24 @@ def test_a_search_that_cannot_work_ends_early(capsys: pytest.CaptureFixture[str]
     assert "trials all failed: the loss became" in capsys.readouterr().out
     assert 5 <= sum(row["state"] == "failed" for row in table(Path("runs/digits_search"))) <= 6
     assert not Path("runs/digits_search/best.yaml").exists()
+
+
+def test_a_trial_that_was_taken_over_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after a suspended laptop: another worker has marked the trial and queued it again."""
+    call = Objective.__call__
+
+    def silent(self: Objective, trial: optuna.Trial) -> float:
+        if trial.number == 0:
+            storage.retry(trial.study, trial.study.trials[0])
+            trial.storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+        return call(self, trial)
+
+    monkeypatch.setattr(Objective, "__call__", silent)
+    assert main([*SEARCH, "--trials=1"]) == 0
+    assert "another worker took over a trial" in capsys.readouterr().out
+    assert [row["state"] for row in table(Path("runs/digits_search"))] == ["retried", "complete"]
 
 
 def start(*words: str) -> subprocess.Popen[str]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import optuna
 import torch
-from optuna.exceptions import ExperimentalWarning
+from optuna.exceptions import ExperimentalWarning, UpdateFinishedTrialError
 from optuna.trial import FrozenTrial
 from rich.console import Console
 
@@ -30,7 +30,7 @@ from ckcnn.search import arguments, process, space
 from ckcnn.search.objective import Objective, Stop, TrialFailed, TrialInterrupted
 from ckcnn.search.outcome import STATES, Outcome
 from ckcnn.search.progress import Progress
-from ckcnn.search.storage import fail_dead, open_storage, retry, shown
+from ckcnn.search.storage import fail_dead, is_taken_over, open_storage, retry, shown
 from ckcnn.search.strategies import make_pruner, make_sampler
 from ckcnn.search.study import open_study, question
 
@@ -132,7 +132,12 @@ def _search(options: Namespace, study: optuna.Study, folder: Path, others: Seque
         while (open_trials := _open(study, options.trials)) and not stop.now():
             side_by_side = min(options.workers, open_trials)
             failures = (TrialFailed, TrialInterrupted)
-            study.optimize(objective, n_jobs=side_by_side, catch=failures, callbacks=[after])
+            try:
+                study.optimize(objective, n_jobs=side_by_side, catch=failures, callbacks=[after])
+            except (ValueError, UpdateFinishedTrialError) as error:
+                if not is_taken_over(error):
+                    raise
+                console.print("another worker took over a trial, because this one had been silent for too long")
     return _report(options, study, folder, others, stop, console)
 
 

@@ -133,6 +133,11 @@ def fail_dead(study: optuna.Study) -> None:
     fail_stale_trials(study)
 
 
+def is_taken_over(error: Exception) -> bool:
+    """Whether Optuna refuses to end a trial because somebody else did: after a suspended laptop, or a lost network."""
+    return isinstance(error, UpdateFinishedTrialError) or str(error) == "Cannot tell a FAIL trial."
+
+
 def this_worker() -> str:
     """A name for this process that tells whether it still lives."""
     return f"{socket.gethostname()} {os.getpid()} {_started(os.getpid())}"
