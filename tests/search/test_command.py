@@ -79,6 +79,15 @@ def test_a_diverged_trial_is_recorded_and_the_search_goes_on(searched: Path) -> 
     assert sum(row["state"] == "complete" for row in table(searched)) == 2
 
 
+def test_a_trial_without_enough_memory_is_recorded_and_the_search_goes_on() -> None:
+    words = ["--space=model.kernel_hidden=8,3000000", "--low=30", "--high=30", "--strategy=grid", "--trials=2"]
+    assert main([*SEARCH, *words]) == 0
+    rows = {row["model.kernel_hidden"]: row for row in table(Path("runs/digits_search"))}
+    assert rows["8"]["state"] == "complete"
+    assert rows["3000000"]["state"] == "failed"
+    assert "memory" in rows["3000000"]["reason"]
+
+
 def test_the_picture_and_the_overlay_of_the_winner(searched: Path) -> None:
     assert (searched / "omega_0.png").read_bytes().startswith(b"\x89PNG")
     best = max(

@@ -39,7 +39,14 @@ _SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "stopped by SIGTERM"}
 
 
 class Rehearsal(CKCNNCLI):
-    """Makes data and model of a trial, but nothing that trains or writes."""
+    """Makes data and model of a trial, but nothing that trains or writes, and without the memory for the weights."""
+
+    def instantiate_classes(self) -> None:
+        try:
+            with torch.device("meta"):
+                super().instantiate_classes()
+        except (RuntimeError, NotImplementedError):  # a model of the user's that computes with its weights
+            super().instantiate_classes()
 
     def instantiate_trainer(self, **kwargs: Any) -> Any:
         return None
