@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Sequence
 from typing import NoReturn, get_args
@@ -51,7 +52,9 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         "--strategy", choices=get_args(Strategy), default="tpe", help="how values are chosen (default: tpe)"
     )
     how.add_argument("--pruner", choices=get_args(Pruner), default="median", help="stops bad trials (default: median)")
-    how.add_argument("--budget", type=_seconds, metavar="TIME", help="end after this time: 90s, 30m, 2h, 1h30m, 1d")
+    how.add_argument(
+        "--budget", type=_seconds, default=math.inf, metavar="TIME", help="end after this time: 90s, 30m, 2h, 1h30m, 1d"
+    )
     how.add_argument("--workers", type=_positive, default=1, help="trials side by side on this machine (default: 1)")
     where = parser.add_argument_group("where")
     where.add_argument("--name", help="of the study and its folder in --runs (default: PRESET_search)")

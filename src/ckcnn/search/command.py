@@ -34,7 +34,7 @@ from ckcnn.search.storage import fail_dead, is_taken_over, open_storage, retry, 
 from ckcnn.search.strategies import make_pruner, make_sampler
 from ckcnn.search.study import open_study, question
 
-_TO_SAVE = 5.0  # seconds of the budget that are kept for ending
+_TO_SAVE = 10.0  # seconds of the budget that are kept for ending
 _SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "stopped by SIGTERM"}
 
 
@@ -62,6 +62,7 @@ def main(argv: Sequence[str]) -> int:
         ValueError: for a mistake of the user, before anything is trained.
     """
     options, others = arguments.parse(argv)
+    stop = Stop(time.monotonic() + max(0.0, options.budget - _TO_SAVE))
     _refuse_launchers()
     process.warm_up()
     make_quiet()
@@ -84,7 +85,7 @@ def main(argv: Sequence[str]) -> int:
         rehearsal.model.task.mode,
         question(rehearsal.choice.name, rehearsal.config, wanted),
     )
-    return _search(options, study, folder, others, wanted)
+    return _search(options, study, folder, others, wanted, stop)
 
 
 def _refuse_launchers() -> None:
@@ -110,9 +111,9 @@ def _space(options: Namespace, rehearsal: Rehearsal, others: Sequence[str]) -> s
     return wanted
 
 
-def _search(options: Namespace, study: optuna.Study, folder: Path, others: Sequence[str], wanted: space.Space) -> int:
-    budget = math.inf if options.budget is None else max(0.0, options.budget - _TO_SAVE)
-    stop = Stop(time.monotonic() + budget)
+def _search(
+    options: Namespace, study: optuna.Study, folder: Path, others: Sequence[str], wanted: space.Space, stop: Stop
+) -> int:
     console = Console(soft_wrap=True, highlight=False)
     progress = Progress(console, study, options.trials, options.workers, stop)
     objective = Objective(
@@ -194,4 +195,5 @@ def _report(
         return 143
     if stop.reason == _SIGNALS[signal.SIGINT]:
         return 130
-    return 1 if outcome.is_hopeless() or not (outcome.ranked() or stop.reason) else 0
+    going_on = outcome.ranked() or stop.reason or outcome.count("running", "waiting")
+    return 1 if outcome.is_hopeless() or not going_on else 0
