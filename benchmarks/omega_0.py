@@ -36,7 +36,7 @@ TASKS = {
     ),
     "copy": (
         "copy memory T = 200, 8 epochs",
-        ["--config", "copy_memory.yaml", "--data.length=200", "--trainer.max_epochs=8"],
+        ["--config", "copy_memory.yaml", "--data.length=200", "--trainer.max_epochs=8", "--model.learning_rate=1e-3"],
         [],
     ),
     "pmnist": (
