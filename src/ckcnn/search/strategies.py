@@ -35,13 +35,15 @@ def make_sampler(strategy: Strategy, space: Space, trials: int, seed: int) -> Ba
 def make_pruner(pruner: Pruner, epochs: int | None) -> BasePruner:
     """The pruner for trials of so many epochs.
 
-    The first tenth of the epochs says little, so nothing is pruned there.
+    The median is asked five times in the course of a trial, first after a tenth of the epochs: asked after every epoch,
+    it saves no more, but any bad moment is the end of a trial, often of the best one (``benchmarks/pruning.py``).
     """
     if pruner == "none":
         return NopPruner()
     if pruner == "hyperband":
         return HyperbandPruner(min_resource=max(1, (epochs or 1) // 20), max_resource=epochs or "auto")
-    return MedianPruner(n_startup_trials=_STARTUP, n_warmup_steps=(epochs or 0) // 10)
+    between = max(1, (epochs or 1) // 5)
+    return MedianPruner(n_startup_trials=_STARTUP, n_warmup_steps=(epochs or 0) // 10, interval_steps=between)
 
 
 class SeededByTrial(BaseSampler):
