@@ -107,8 +107,9 @@ class Outcome:
             chosen = [trial for trial in self.trials if _WORDS[trial.state] == state and OMEGA_0 in trial.params]
             points = [(trial.params[OMEGA_0], value) for trial in chosen if (value := score(trial)) is not None]
             label = f"{len(points)} {state}" + (", best value until then" if state == "pruned" else "")
-            x, y = [x for x, _ in points], [y for _, y in points]
-            axis.plot(x, y, "o", markersize=5, label=label, color=colour, mfc=inside)
+            if points:
+                x, y = [x for x, _ in points], [y for _, y in points]
+                axis.plot(x, y, "o", markersize=5, label=label, color=colour, mfc=inside)
         if best := next((trial for trial in self.ranked() if OMEGA_0 in trial.params), None):
             axis.plot(best.params[OMEGA_0], best.value or 0.0, "o", markersize=13, mfc="none", color="black")
             where = f"best: {best.value:.4g} at omega_0 = {best.params[OMEGA_0]:.4g}"
