@@ -96,8 +96,9 @@ def values(task: str, kind: str, omega_0: int | None, runs: Path) -> list[float]
 def report(runs: Path, output: Path) -> None:
     """Prints the table (mean ± deviation of the seeds) and draws the curves."""
     figure = Figure(figsize=(11, 7), layout="constrained")
-    print(f"| task | kind | {' | '.join(map(str, OMEGAS))} |\n|---|---|{'---|' * len(OMEGAS)}")
+    print(f"| task | start | {' | '.join(map(str, OMEGAS))} | auto |\n|---|---|{'---|' * len(OMEGAS)}---|")
     for axis, (task, (title, _, _)) in zip(figure.subplots(2, 2).flat, TASKS.items(), strict=True):
+        auto = values(task, "auto", None, runs)
         for kind in ("reference", "siren"):
             found = {omega_0: values(task, kind, omega_0, runs) for omega_0 in OMEGAS}
             found = {omega_0: points for omega_0, points in found.items() if points}
@@ -106,12 +107,10 @@ def report(runs: Path, output: Path) -> None:
             for omega_0, points in found.items():
                 axis.plot([omega_0] * len(points), points, "o", color=COLOURS[kind], markersize=3.5)
             shown = [said(found.get(omega_0, [])) for omega_0 in OMEGAS]
-            print(f"| {title} | {KINDS[kind]} | {' | '.join(shown)} |")
-        auto = values(task, "auto", None, runs)
+            print(f"| {title} | {KINDS[kind]} | {' | '.join(shown)} | {said(auto)} |")
         if auto:
             axis.axhline(statistics.mean(auto), color=COLOURS["auto"], label=KINDS["auto"])
             axis.axhspan(min(auto), max(auto), color=COLOURS["auto"], alpha=0.2, linewidth=0)
-            print(f"| {title} | auto | {said(auto)} {'| ' * len(OMEGAS)}|")
         axis.set(
             xscale="log", xticks=OMEGAS, xticklabels=OMEGAS, title=title, xlabel="omega_0", ylabel="test accuracy (%)"
         )
