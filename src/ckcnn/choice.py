@@ -16,7 +16,7 @@ from ckcnn.runs import RunFolder
 from ckcnn.training import SequenceModule
 from datamodules import SequenceDataModule
 
-_PLACES = ("root", "cache", "num_workers")  # settings of the data that do not change it
+PLACES = ("root", "cache", "num_workers")  # settings of the data that do not change it
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _check_same_data(run: RunFolder, config: Any) -> None:
     pairs = {"class_path": (before.get("class_path"), now.class_path)}
     pairs |= {key: (before.get("init_args", {}).get(key), value) for key, value in now.init_args.items()}
     for key, (old, new) in pairs.items():
-        if key not in _PLACES and old != new:
+        if key not in PLACES and old != new:
             raise ValueError(f"{run.path} was trained with data.{key} {old}, now it is {new}; {_WAYS_OUT}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,17 @@ class MetricsTable:
     def append(self, row: dict[str, Any]) -> None:
         """Adds a row; it may have columns that earlier ones have not."""
         self.rows.append(row)
-        columns = dict.fromkeys(name for row in self.rows for name in row)
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, columns)
-        writer.writeheader()
-        writer.writerows(self.rows)
-        with replacing(self.path) as file:
-            file.write(text.getvalue().encode())
+        write(self.path, self.rows)
+
+
+def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes a table, whole or not at all."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, dict.fromkeys(name for row in rows for name in row))
+    writer.writeheader()
+    writer.writerows(rows)
+    with replacing(path) as file:
+        file.write(text.getvalue().encode())
 
 
 def read(path: Path) -> list[dict[str, Any]]:

@@ -27,6 +27,19 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     Raises:
         ValueError: for a value that is none.
     """
+    parser = _parser()
+    options, others = parser.parse_known_args(list(argv))
+    if found := [word for word in others if word.split("=")[0] == "--ckpt_path"]:
+        raise ValueError(f"{found[0]} is not for a search: trials start anew; the same command goes on with the study")
+    if unknown := [word for word in others if re.match(r"--\w+(=|$)", word) and word[2:].split("=")[0] not in _OF_FIT]:
+        known = [*parser._option_string_actions, *(f"--{name}" for name in _OF_FIT)]
+        raise ValueError(f"there is no option {unknown[0]}; {nearest(unknown[0], known)}")
+    if options.low > options.high:
+        raise ValueError(f"--low must not be above --high, got {options.low:g} and {options.high:g}")
+    return options, others
+
+
+def _parser() -> _Parser:
     parser = _Parser(
         prog="ckcnn search",
         description="Looks for the omega_0, and other settings, with the best validation metric. Every option of ckcnn "
@@ -64,15 +77,7 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         help="sqlite:///FILE, postgresql://USER@HOST/DATABASE, or the path of a journal file "
         "(default: search.db in the folder of the study)",
     )
-    options, others = parser.parse_known_args(list(argv))
-    if found := [word for word in others if word.split("=")[0] == "--ckpt_path"]:
-        raise ValueError(f"{found[0]} is not for a search: trials start anew; the same command goes on with the study")
-    if unknown := [word for word in others if re.match(r"--\w+(=|$)", word) and word[2:].split("=")[0] not in _OF_FIT]:
-        known = [*parser._option_string_actions, *(f"--{name}" for name in _OF_FIT)]
-        raise ValueError(f"there is no option {unknown[0]}; {nearest(unknown[0], known)}")
-    if options.low > options.high:
-        raise ValueError(f"--low must not be above --high, got {options.low:g} and {options.high:g}")
-    return options, others
+    return parser
 
 
 def _positive(text: str) -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
 from rich.table import Table
 
+from ckcnn import metrics_table
 from ckcnn.files import replacing
 from ckcnn.search.space import OMEGA_0
 from ckcnn.search.storage import superseded
@@ -90,13 +89,16 @@ class Outcome:
 
     def write(self, folder: Path) -> list[Path]:
         """Writes all files that there is something for; returns their names."""
-        written = [_write_table(folder / "search.csv", self.rows())]
-        if any(OMEGA_0 in trial.params and score(trial) is not None for trial in self.trials):
+        written = [folder / "search.csv"]
+        metrics_table.write(written[0], self.rows())
+        drawn = [trial for trial in self.trials if _WORDS[trial.state] in ("complete", "pruned")]
+        if any(OMEGA_0 in trial.params and score(trial) is not None for trial in drawn):
             written.append(self._draw(folder / "omega_0.png"))
         if best := next(iter(self.ranked()), None):
             head = f"# The best of {len(self.trials)} trials: {self.monitor} {best.value:.6g}, trial {best.number}.\n"
-            _write(folder / "best.yaml", head + yaml.safe_dump(overlay(best.params), sort_keys=False))
             written.append(folder / "best.yaml")
+            with replacing(written[-1]) as file:
+                file.write((head + yaml.safe_dump(overlay(best.params), sort_keys=False)).encode())
         return written
 
     def _draw(self, path: Path) -> Path:
@@ -171,21 +173,3 @@ def readable(value: Any) -> str:
 
 def _silent(trial: FrozenTrial) -> str | None:
     return "its worker was not heard of any more" if trial.state == TrialState.FAIL else None
-
-
-def _write_table(path: Path, rows: list[dict[str, Any]]) -> Path:
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(rows[0]) if rows else ["trial"])
-    writer.writeheader()
-    writer.writerows({key: _plain(value) for key, value in row.items()} for row in rows)
-    return _write(path, text.getvalue())
-
-
-def _plain(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, bool) else value
-
-
-def _write(path: Path, text: str) -> Path:
-    with replacing(path) as file:
-        file.write(text.encode())
-    return path

@@ -13,9 +13,9 @@ from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
 
+from ckcnn.choice import PLACES
 from ckcnn.search.space import Space
 
-_PLACES = ("root", "cache", "num_workers")  # settings of the data that do not change it
 _TRAINER = (
     *("max_epochs", "max_steps", "limit_train_batches", "limit_val_batches", "overfit_batches"),
     *("precision", "gradient_clip_val", "accumulate_grad_batches"),
@@ -77,7 +77,7 @@ def question(preset: str, config: Any, space: Space) -> dict[str, Any]:
     for part in ("data", "model"):
         settings[f"{part} class"] = config[part].class_path
         arguments = config[part].init_args.as_dict()
-        settings |= {f"{part}.{key}": value for key, value in arguments.items() if key not in _PLACES}
+        settings |= {f"{part}.{key}": value for key, value in arguments.items() if key not in PLACES}
     settings |= {f"trainer.{key}": config.trainer[key] for key in _TRAINER}
     settings |= {f"early_stopping.{key}": config.early_stopping[key] for key in ("patience", "stopping_threshold")}
     return {key: value for key, value in settings.items() if key not in space and value is not None}
