@@ -293,8 +293,8 @@ def test_a_trial_on_two_devices_is_pruned_whole() -> None:
     assert row["state"] == "pruned"
     assert 2 <= int(row["epochs"]) < 20
     (run,) = RunFolder.all(Path("runs/digits_search/trial_5"))
-    assert "stopped by SIGTERM at step" in (run.path.parent / "log.txt").read_text()
-    assert checkpoints.load(run.last)["global_step"] > 0  # both ended together, what they had done is saved
+    assert "Traceback" not in (run.path.parent / "log.txt").read_text()  # neither process ended in the middle of a step
+    assert checkpoints.load(run.last)["global_step"] >= 8  # of two epochs at least
     assert not [line for line in processes() if str(run.path.parent.name) in line]
 
 
