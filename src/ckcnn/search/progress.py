@@ -30,7 +30,7 @@ class Progress:
     """
 
     def __init__(self, console: Console, study: optuna.Study, trials: int, workers: int, stop: Stop) -> None:
-        self.console, self.study, self.trials, self.workers, self.stop = console, study, trials, workers, stop
+        self.console, self.trials, self.workers, self.stop = console, trials, workers, stop
         self.outcome = Outcome.of(study)
         self._running: dict[int, str] = {}
         self._lock = threading.Lock()
