@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted([*ROOT.glob("src/ckcnn/**/*.py"), *ROOT.glob("datamodules/**/*.py")])
+_PLAIN_RESULTS = tuple(f"results/{name}.py" for name in ("__init__", "figures", "reading", "searches", "table"))
 
 
 def imported(path: Path) -> set[str]:
@@ -33,7 +35,11 @@ def test_import_rule(path: Path) -> None:
         assert tops <= {"ckcnn", "torch"} | set(sys.stdlib_module_names)
     if "datamodules" in path.parts:
         assert "ckcnn" not in tops
-    if path.stem in ("runs", "results", "metrics_table", "presets", "listing"):  # read run folders, train nothing
+    place = path.relative_to(ROOT).as_posix().removeprefix("src/ckcnn/")
+    if place.startswith(("results/", "report/", "networks", "checkpoints")) and place != "results/writing.py":
+        training = {"ckcnn.training", "ckcnn.tasks", "ckcnn.model", "ckcnn.cli", "ckcnn.search"}  # they train nothing
+        assert not tops & {"pytorch_lightning", "datamodules"} | (imported(path) & training)
+    if place in (*(f"{name}.py" for name in ("runs", "metrics_table", "presets", "listing")), *_PLAIN_RESULTS):
         assert not tops & {"torch", "pytorch_lightning", "datamodules"}
     if path.stem in ("tasks", "training", "model", "baselines"):
         assert not imported(path) & {"ckcnn.cli", "ckcnn.choice", "ckcnn.callbacks", "ckcnn.runs", "ckcnn.presets"}
@@ -46,6 +52,14 @@ def test_files_and_functions_are_small(path: Path) -> None:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             assert (node.end_lineno or 0) - node.lineno < 50, node.name
+
+
+def test_every_package_is_installed() -> None:
+    """An editable install finds all of them anyway, an ordinary one only those that are listed."""
+    settings = configparser.ConfigParser()
+    settings.read(ROOT / "setup.cfg")
+    found = {".".join(path.parent.relative_to(ROOT).parts).removeprefix("src.") for path in SOURCES}
+    assert found | {"lightning_configs"} == set(settings["options"]["packages"].split())
 
 
 def test_the_walk_finds_something() -> None:

@@ -16,6 +16,7 @@ COMMANDS = {
     "test": ("ckcnn.commands:test", "score a checkpoint on the test split: ckcnn test --config digits.yaml"),
     "predict": ("ckcnn.commands:predict", "write the answers for the test split to a CSV or NPZ file"),
     "search": ("ckcnn.search.command:main", "find omega_0 and other settings: ckcnn search --config digits.yaml"),
+    "report": ("ckcnn.report.command:main", "all runs on one page: ckcnn report runs --output report.html"),
     "import": ("ckcnn.importing:main", "make a checkpoint from weights that the paper's authors published"),
     "presets": ("ckcnn.listing:main", "list the presets with their size and the paper's figure"),
     "data": ("ckcnn.data:main", "list the benchmarks, prepare their data, draw samples"),

@@ -6,19 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from ckcnn.files import replacing
-
-
-class SafeCheckpointIO(TorchCheckpointIO):
-    """Writes a checkpoint under another name, and renames it when it is safe on the disk; reads plain data only."""
-
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        save(checkpoint, Path(path))
-
-    def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
-        return load(Path(path))
 
 
 def save(checkpoint: dict[str, Any], path: Path) -> None:

@@ -14,13 +14,14 @@ from pytorch_lightning.callbacks import EarlyStopping
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
 from pytorch_lightning.loggers import TensorBoardLogger
 
-from ckcnn import predictions, presets, results
+from ckcnn import predictions, presets
 from ckcnn.baselines import count_parameters
 from ckcnn.callbacks import RunKeeper, StepSeed
-from ckcnn.checkpoints import SafeCheckpointIO
+from ckcnn.checkpoint_plugin import SafeCheckpointIO
 from ckcnn.choice import Choice, check_same_model, choose, load_model
 from ckcnn.messages import explain
 from ckcnn.quiet import ProgressBar
+from ckcnn.results import writing
 from ckcnn.runs import RunFolder
 from ckcnn.tasks import TASKS
 from ckcnn.training import SequenceModule
@@ -172,12 +173,12 @@ class CKCNNCLI(LightningCLI):
     def _report(self, metrics: dict[str, float]) -> None:
         if self.datamodule.dt["test"] != 1:
             self.config.paper = None  # its figure is for the rate of training
-        results.print_table(metrics, self.config.paper)
+        writing.print_table(metrics, self.config.paper)
         if self.command == "test":
             run = self._run_folder()
             if not run.config.is_file():  # of a checkpoint from elsewhere
                 self.parser.save(self.config, str(run.config), skip_none=False)
-            results.write(run, results.describe(metrics, run, self.choice, self.config, self.model, self.datamodule))
+            writing.write(run, writing.describe(metrics, run, self.choice, self.config, self.model, self.datamodule))
             print(f"written to {run.results}")
 
     def _run_folder(self) -> RunFolder:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 import datamodules
+from ckcnn.arguments import Parser
 from ckcnn.hints import nearest
 from datamodules import Arrays, SequenceDataModule
 
@@ -23,13 +24,6 @@ BENCHMARKS: dict[str, type[SequenceDataModule]] = {
     and issubclass(kind, SequenceDataModule)
     and kind is not SequenceDataModule
 }
-
-
-class _Parser(argparse.ArgumentParser):
-    """Raises instead of leaving the process, so that `main` of the package tells all mistakes in the same way."""
-
-    def error(self, message: str) -> Any:
-        raise ValueError(f"{message}; see {self.prog} --help")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -47,15 +41,15 @@ def main(argv: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     # Suppressed, so that the action does not overwrite what stands before it.
-    places = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    places = Parser(add_help=False, argument_default=argparse.SUPPRESS)
     places.add_argument("--root", help="folder of the data (default: $CKCNN_DATA, else data)")
     places.add_argument("--cache", help="folder of the prepared data (default: cache in the folder of the data)")
-    options = _Parser(add_help=False, parents=[places])
+    options = Parser(add_help=False, parents=[places])
     options.add_argument(
         "--set", action="append", default=[], metavar="OPTION=VALUE", help="option of the benchmark, such as mfcc=true"
     )
-    parser = _Parser(prog="ckcnn data", description="Without an action: list the benchmarks.", parents=[places])
-    actions = parser.add_subparsers(dest="action", parser_class=_Parser)
+    parser = Parser(prog="ckcnn data", description="Without an action: list the benchmarks.", parents=[places])
+    actions = parser.add_subparsers(dest="action", parser_class=Parser)
     prepare = actions.add_parser("prepare", parents=[options], help="download what is missing and write the cache")
     prepare.add_argument("names", nargs="+", metavar="NAME", help="a benchmark, as the list names it")
     show = actions.add_parser("show", parents=[options], help="draw a few samples")

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ckcnn import presets
-from ckcnn.results import readable
+from ckcnn.results.figures import readable
 
 
 def main(argv: Sequence[str]) -> int:

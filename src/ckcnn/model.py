@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from ckcnn.nn import (
-    CKConv,
-    CKNet,
-    CKTextNet,
-    FourierKernel,
-    KernelFactory,
-    MLPKernel,
-    MultiscaleSiren,
-    Siren,
-    kernel_penalty,
-)
-from ckcnn.nn.checks import check_choice, check_not_negative
+from ckcnn.networks import Kernel, Norm, Omega0, Readout, build_network, network_options
+from ckcnn.nn import CKConv, kernel_penalty
+from ckcnn.nn.checks import check_not_negative
 from ckcnn.training import Schedule, SequenceModule
-
-Kernel = Literal["sine", "relu", "leaky_relu", "swish", "fourier"]
-Omega0 = float | Literal["auto"]
 
 
 class CKCNN(SequenceModule):
@@ -73,8 +60,8 @@ class CKCNN(SequenceModule):
         kernel: Kernel = "sine",
         kernel_hidden: int = 32,
         init: str | None = None,
-        norm: Literal["global", "step"] | None = None,
-        readout: Literal["last", "mean"] = "last",
+        norm: Norm | None = None,
+        readout: Readout = "last",
         dropout: float = 0.0,
         input_dropout: float = 0.0,
         weight_dropout: float = 0.0,
@@ -86,42 +73,13 @@ class CKCNN(SequenceModule):
         patience: int = 20,
         decay: float = 5.0,
     ) -> None:
+        options = network_options(locals())
         super().__init__(task, out_channels, dt, learning_rate, schedule, patience, decay)
-        self.save_hyperparameters()
+        self.save_hyperparameters(ignore="options")
         check_not_negative("kernel_penalty", kernel_penalty)
-        factory = kernel_factory(kernel, omega_0, kernel_hidden, init, horizon)
-        conv = partial(self.convolution, horizon=horizon, kernel=factory, weight_dropout=weight_dropout)
-        self.net: nn.Module
-        if task == "language":
-            self.net = CKTextNet(
-                *(out_channels, embedding_channels, hidden_channels, conv, num_blocks),
-                *(norm or "step", dropout, embedding_dropout),
-            )
-        else:
-            steps = "every_step" if task == "every_step" else readout
-            self.net = CKNet(
-                *(in_channels, hidden_channels, out_channels, conv, num_blocks),
-                *(norm or "global", steps, dropout, input_dropout),
-            )
+        self.net = build_network(self.convolution, **options)
 
     def penalty(self) -> Tensor | float:
         """The norms of the kernels, where they are asked for."""
         weight: float = self.hparams["kernel_penalty"]
         return weight * kernel_penalty(self.net) if weight else 0.0
-
-
-def kernel_factory(kernel: Kernel, omega_0: Omega0, hidden: int, init: str | None, horizon: int) -> KernelFactory:
-    """What makes the kernel nets, from plain options."""
-    check_choice("kernel", kernel, get_args(Kernel))
-    start: dict[str, Any] = {} if init is None else {"init": init}
-    if omega_0 == "auto":
-        if kernel != "sine" or init is not None:
-            raise ValueError(f"omega_0 auto is for the sine kernel without init, got kernel {kernel!r}, init {init!r}")
-        return partial(MultiscaleSiren, horizon=horizon, hidden=hidden)
-    if kernel == "sine":
-        return partial(Siren, omega_0=omega_0, hidden=hidden, **start)
-    if kernel == "fourier":
-        if init is not None:
-            raise ValueError(f"the fourier kernel has one way to start, leave init out (got {init!r})")
-        return partial(FourierKernel, omega_0=omega_0, hidden=hidden)
-    return partial(MLPKernel, activation=kernel, hidden=hidden, **start)

@@ -52,12 +52,12 @@ class ReferenceConv(CKConv):
             y = warped_conv(x.to(dtype), *(part.to(dtype) for part in parts))
             return (y if self.bias is None else y + self.bias[:, None]).to(x.dtype)
 
-    def _parts(self, length: int, dt: float) -> tuple[Tensor, Tensor, int]:
+    def _parts(self, length: int, dt: float, smoothed: bool = True) -> tuple[Tensor, Tensor, int]:
         step = grid_step(length, self.horizon, dt)
         p = torch.linspace(-1, newest_position(length, self.horizon, step), length, dtype=torch.float64)
         basis = self.kernel_net.basis(p.flip(0).to(self.kernel_net.read_out.bias))  # newest first, as in CKConv
         basis = torch.cat([basis, torch.ones_like(basis[:1])])
-        if step < 1:
+        if step < 1 and smoothed:
             basis = smooth_inside(basis, round(1 / step))
         return basis if step == 1 else step * basis, self._read_out(), 0
 

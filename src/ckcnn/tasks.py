@@ -13,7 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
-from torchmetrics.classification import BinaryAccuracy, BinaryAUROC, MulticlassAccuracy
+from torchmetrics.classification import (
+    BinaryAccuracy,
+    BinaryAUROC,
+    BinaryConfusionMatrix,
+    MulticlassAccuracy,
+    MulticlassConfusionMatrix,
+)
 from torchmetrics.regression import MeanSquaredError
 
 IGNORED = -100  # the label of a step that does not count
@@ -63,6 +69,7 @@ class Task:
         monitor: the metric that chooses the best epoch.
         mode: whether a good value of it is large or small.
         answer: from what the network answers to what `predict` writes.
+        confusion: makes what counts how often each class was taken for each, where a sequence has a class.
     """
 
     loss: Callable[[Tensor, Tensor], Tensor]
@@ -70,6 +77,7 @@ class Task:
     monitor: str
     mode: Literal["max", "min"]
     answer: Callable[[Tensor], Tensor]
+    confusion: Callable[[int], Metric] | None = None
 
     def collection(self, outputs: int, split: str) -> MetricCollection:
         """The metrics of one split, named such as ``val/accuracy``."""
@@ -97,13 +105,23 @@ class _AUROC(_OneLogit, BinaryAUROC): ...
 class _Accuracy(_OneLogit, BinaryAccuracy): ...
 
 
+class _Confusion(_OneLogit, BinaryConfusionMatrix): ...
+
+
 def _class_metrics(outputs: int) -> dict[str, Metric]:
     accuracy = MulticlassAccuracy(outputs, average="micro", ignore_index=IGNORED, validate_args=False)
     return {"accuracy": accuracy}
 
 
 TASKS: dict[str, Task] = {
-    "classification": Task(_cross_entropy, _class_metrics, "accuracy", "max", lambda scores: scores.argmax(1)),
+    "classification": Task(
+        _cross_entropy,
+        _class_metrics,
+        "accuracy",
+        "max",
+        lambda scores: scores.argmax(1),
+        lambda outputs: MulticlassConfusionMatrix(outputs, validate_args=False),
+    ),
     "every_step": Task(_cross_entropy, _class_metrics, "accuracy", "max", lambda scores: scores.argmax(1)),
     "binary": Task(
         _binary_loss,
@@ -111,6 +129,7 @@ TASKS: dict[str, Task] = {
         "auroc",
         "max",
         lambda scores: scores[:, 0].sigmoid(),
+        lambda _: _Confusion(validate_args=False),
     ),
     "regression": Task(F.mse_loss, lambda _: {"mse": MeanSquaredError()}, "mse", "min", lambda values: values),
     "language": Task(

@@ -61,6 +61,8 @@ class SequenceModule(LightningModule):
         self.learning_rate, self.schedule, self.patience, self.decay = learning_rate, schedule, patience, decay
         self.losses = nn.ModuleList(WeightedMean() for _ in SPLITS)
         self.metrics = nn.ModuleList(self.task.collection(out_channels, split) for split in SPLITS)
+        self.confusion = self.task.confusion and self.task.confusion(out_channels)
+        self.confused: list[list[int]] | None = None  # rows are classes, columns answers, after a test
 
     @property
     def monitor(self) -> str:
@@ -85,18 +87,20 @@ class SequenceModule(LightningModule):
         self._step(batch, "val")
 
     def test_step(self, batch: SequenceBatch, index: int) -> None:
-        self._step(batch, "test")
+        self._step(batch, "test", self.confusion)
 
     def predict_step(self, batch: SequenceBatch, index: int) -> tuple[Tensor, Tensor]:
         """What `ckcnn predict` writes, and the targets."""
         return self.task.answer(self(batch)), batch.y
 
-    def _step(self, batch: SequenceBatch, split: str) -> Tensor:
+    def _step(self, batch: SequenceBatch, split: str, confusion: Metric | None = None) -> Tensor:
         answers = self(batch, split)
         loss = self.task.loss(answers, batch.y)
         mean_loss, metrics = self._meters(split)
         mean_loss.update(loss.detach(), (batch.y != IGNORED).sum())
         metrics.update(answers.detach(), batch.y)
+        if confusion is not None:
+            confusion.update(answers.detach(), batch.y)
         return loss
 
     def _meters(self, split: str) -> tuple[WeightedMean, MetricCollection]:
@@ -129,6 +133,9 @@ class SequenceModule(LightningModule):
 
     def on_test_epoch_end(self) -> None:
         self._log_split("test")
+        if self.confusion is not None:
+            self.confused = self.confusion.compute().tolist()
+            self.confusion.reset()
 
     def _log_split(self, split: str) -> None:
         """Values are computed over all processes here, so that each sample counts once."""

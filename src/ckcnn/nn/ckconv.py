@@ -93,16 +93,21 @@ class CKConv(nn.Module):
                 return fft_conv(x, self._drop(weight @ basis), self.bias, ahead)
             return basis_conv(x, basis, weight, self.bias, ahead)
 
-    def kernel(self, length: int, dt: float = 1.0) -> Tensor:
+    def kernel(self, length: int, dt: float = 1.0, smoothed: bool = True) -> Tensor:
         """The sampled kernel ``(O, I, length)`` with its weight ``dt``, for plots and inspection.
 
         Index ``j`` is lag ``j * dt``, or ``(j - length // 2) * dt`` if centred; beyond the memory it is zero.
+
+        Args:
+            length: number of lags.
+            dt: distance of two lags in training samples.
+            smoothed: whether a kernel on a finer grid than that of training is smoothed, as it is in `forward`.
         """
         check_counts(length=length)
         check_dt(dt)
         reach = length if self.memory.causal else length // 2 + 1
         with full_precision(self.kernel_net.read_out.bias.device):
-            basis, weight, ahead = self._parts(reach, dt)
+            basis, weight, ahead = self._parts(reach, dt, smoothed)
             kernel = weight @ basis
         before = 0 if self.memory.causal else length // 2 - ahead
         after = max(0, length - before - kernel.shape[-1])
@@ -116,12 +121,12 @@ class CKConv(nn.Module):
             square = ((rows @ (basis @ basis.T)) * rows).sum()
         return square.clamp_min(torch.finfo(square.dtype).tiny).sqrt()
 
-    def _parts(self, length: int, dt: float) -> tuple[Tensor, Tensor, int]:
+    def _parts(self, length: int, dt: float, smoothed: bool = True) -> tuple[Tensor, Tensor, int]:
         """Basis ``(K, L)`` and read-out ``(O, I, K)`` of the kernel on a grid, and how many lags lie ahead."""
         lags, ahead = self.memory.grid(length, dt)
         weight = self._read_out()
         basis = self._basis(lags)
-        if dt < 1:
+        if dt < 1 and smoothed:
             basis = smooth(basis, dt)
         return basis if dt == 1 else dt * basis, weight, ahead
 

@@ -6,19 +6,15 @@ import argparse
 import math
 import re
 from collections.abc import Sequence
-from typing import NoReturn, get_args
+from typing import get_args
 
+from ckcnn.arguments import Parser
 from ckcnn.hints import nearest
 from ckcnn.messages import TOP
 from ckcnn.search.strategies import Pruner, Strategy
 
 _OF_FIT = (*TOP, "early_stopping", "paper", "variants")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(f"{message}; see ckcnn search --help")
 
 
 def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -39,14 +35,13 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     return options, others
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="ckcnn search",
         description="Looks for the omega_0, and other settings, with the best validation metric. Every option of ckcnn "
         "fit (--config, --trainer.max_epochs, --data.drop_rate ...) holds for every trial; the test set stays unseen. "
         "The same command goes on where it was stopped; on several machines with one --storage, they share the work.",
         epilog="example: ckcnn search --config pmnist.yaml --trials 100 --workers 4 --budget 12h",
-        allow_abbrev=False,
     )
     search = parser.add_argument_group("what to search")
     search.add_argument("--low", type=float, default=1.0, help="smallest omega_0 (default: 1)")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
+import re
 import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,14 +13,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.table import Table
 
 import ckcnn
 from ckcnn.files import replacing
+from ckcnn.results.figures import readable
 from ckcnn.runs import RunFolder
 
-_PERCENT = ("accuracy",)
 _FACTS = ("task", "in_channels", "out_channels", "horizon", "dt", "drop_rate", "missing", "train_dt", "test_dt", "keep")
 
 
@@ -54,6 +57,8 @@ def describe(
             **{name: getattr(data, name) for name in _FACTS},
             "sizes": {split: len(rows) for split, rows in data.splits.items()},
         },
+        "classes": list(data.classes) or None,
+        "confusion": model.confused,
         **provenance(),
     }
 
@@ -66,8 +71,17 @@ def provenance() -> dict[str, Any]:
         "versions": {"ckcnn": ckcnn.__version__, "python": platform.python_version()}
         | {package: version(package) for package in packages},
         "git_commit": git_commit(),
-        "machine": f"{platform.machine()}, {platform.system()}",
+        "machine": machine(),
     }
+
+
+def machine() -> str:
+    """The processors that a result was made with."""
+    if torch.cuda.is_available():
+        return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
+    listed = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*:\s*(.+)$", listed.read_text() if listed.is_file() else "", re.MULTILINE)
+    return f"{names[0] if names else platform.processor() or platform.machine()}, {os.cpu_count()} cores"
 
 
 def git_commit() -> str | None:
@@ -87,15 +101,3 @@ def print_table(metrics: Mapping[str, float], paper: Mapping[str, Any] | None) -
     for name, value in metrics.items():
         table.add_row(name, readable(name, value), readable(name, (paper or {}).get(name)))
     Console(soft_wrap=True).print(table)
-
-
-def readable(name: str, value: float | None) -> str:
-    """A metric as people write it.
-
-    Example:
-        >>> readable("test/accuracy", 0.98)
-        '98.00 %'
-    """
-    if value is None:
-        return "-"
-    return f"{100 * value:.2f} %" if name.endswith(_PERCENT) else f"{value:.4g}"

@@ -1,0 +1,1 @@
+"""`ckcnn report`: all runs of a folder on one page that opens from disk."""

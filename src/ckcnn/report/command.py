@@ -1,0 +1,36 @@
+"""The command `ckcnn report`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.progress import track
+
+from ckcnn import results
+from ckcnn.arguments import Parser
+from ckcnn.files import replacing
+from ckcnn.report.page import render
+from ckcnn.report.runs import view
+
+
+def main(argv: Sequence[str]) -> int:
+    """Reads a folder of runs and writes the page."""
+    parser = Parser(prog="ckcnn report", description="Writes all runs and searches of a folder into one HTML page.")
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("runs"), help="the runs (default: runs)")
+    parser.add_argument("--output", type=Path, default=Path("report.html"), help="the page (default: report.html)")
+    parser.add_argument("--title", help="of the page (default: the name of the folder)")
+    options = parser.parse_args(argv)
+    if options.output.suffix not in (".html", ".htm"):
+        raise ValueError(f"--output must end in .html, got {options.output}")
+    if not options.output.absolute().parent.is_dir():
+        raise ValueError(f"--output {options.output} lies in a folder that does not exist; make it first")
+    found = results.load(options.folder)
+    views = [view(run) for run in track(found.runs, "reading runs", transient=True)]
+    page = render(found, views, options.title or f"{options.folder.absolute().name}: what the runs reached")
+    with replacing(options.output) as file:
+        file.write(page.encode())
+    for path, reason in found.broken.items():
+        print(f"left out {path}: {reason}")
+    print(f"{len(found.runs)} runs and {len(found.searches)} searches written to {options.output}")
+    return 0

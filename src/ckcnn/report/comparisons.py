@@ -1,0 +1,101 @@
+"""Charts that compare runs: the metric against the sampling rate and the dropped fraction; and searches."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from ckcnn.report.charts import Chart, Line, chart
+from ckcnn.results import Run, Search
+from ckcnn.results.searches import OMEGA_0
+
+
+class Comparison(NamedTuple):
+    """The charts of one preset or search."""
+
+    title: str
+    charts: list[Chart]
+
+
+def comparisons(runs: Sequence[Run]) -> list[Comparison]:
+    """For each preset what was tested at several sampling rates, or with several dropped fractions."""
+    presets = defaultdict(list)
+    for run in runs:
+        presets[run.preset].append(run)
+    made = [Comparison(name, _drawn(by_rate(group), by_drop(group))) for name, group in presets.items()]
+    return [comparison for comparison in made if comparison.charts]
+
+
+def by_rate(runs: Sequence[Run]) -> Chart | None:
+    """One line for each run that was tested at several rates, the newest run first."""
+    lines = []
+    for run in reversed(runs):
+        drop_rate = run.setting("data.drop_rate", 0.0)
+        trained = float(run.setting("data.train_dt", 1))
+        tests = [test for test in run.tests if test["data"]["drop_rate"] == drop_rate]
+        scores = {trained * t["data"]["dt"]["test"]: t["metrics"].get(f"test/{run.metric}") for t in reversed(tests)}
+        known = sorted((step, score) for step, score in scores.items() if score is not None)
+        if len(known) > 1:
+            lines.append(Line(_rate_name(run, trained, drop_rate), known, "both"))
+    if not lines:
+        return None
+    ticks = [(step, _rate(step)) for step in sorted({step for line in lines for step, _ in line.points})]
+    title = f"{runs[-1].metric} against the sampling rate of the test"
+    return chart(title, "sampling rate", lines, percent=_in_percent(runs), log_x=True, x_ticks=ticks)
+
+
+def by_drop(runs: Sequence[Run]) -> Chart | None:
+    """The runs of one model with different dropped fractions, and the paper's figures for them."""
+    groups: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+    paper: dict[float, float] = {}
+    for run in runs:
+        for test in run.tests:
+            score, drop_rate = test["metrics"].get(f"test/{run.metric}"), test["data"]["drop_rate"]
+            if score is None or test["data"]["dt"]["test"] != 1 or float(run.setting("data.train_dt", 1)) != 1:
+                continue
+            how = f", {test['data']['missing']}" if test["data"].get("missing", "mask") != "mask" else ""
+            groups[f"{run.model}{how}"][drop_rate].append(score)
+            if run.paper is not None and test is run.test:
+                paper[drop_rate] = run.paper
+    lines = [_mean_line(name, scores) for name, scores in groups.items() if len(scores) > 1]
+    if lines and paper:
+        lines.append(Line("paper", sorted(paper.items()), "rings"))
+    title = f"{runs[-1].metric} against the dropped fraction"
+    return chart(title, "fraction of the samples that was dropped", lines, percent=_in_percent(runs))
+
+
+def omega_0(search: Search) -> Chart | None:
+    """The metric of each trial against omega_0."""
+    looks = {"complete": "dots", "pruned": "rings"}
+    lines = [Line(f"{state} trials", search.points(state), look) for state, look in looks.items()]
+    best = search.ranked[0].get(OMEGA_0) if search.ranked else None
+    mark = best if isinstance(best, float) and best > 0 else None
+    percent = search.monitor.endswith("accuracy")
+    return chart(f"{search.monitor} against omega_0", "omega_0", lines, percent=percent, log_x=True, mark=mark)
+
+
+def _mean_line(name: str, scores: dict[float, list[float]]) -> Line:
+    means = sorted((drop_rate, sum(values) / len(values)) for drop_rate, values in scores.items())
+    several = ", mean of runs" if any(len(values) > 1 for values in scores.values()) else ""
+    return Line(name + several, means, "both")
+
+
+def _rate_name(run: Run, trained: float, drop_rate: float) -> str:
+    at = f", trained at {_rate(trained)}" if trained != 1 else ""
+    dropped = f", {drop_rate:.0%} dropped" if drop_rate else ""
+    return run.name.rpartition("/")[2] + at + dropped
+
+
+def _rate(step: float) -> str:
+    """The sampling rate as a fraction of the full one: every second sample is half the rate."""
+    return str(Fraction(1 / step).limit_denominator(64))
+
+
+def _in_percent(runs: Sequence[Run]) -> bool:
+    return all(run.metric == "accuracy" for run in runs)
+
+
+def _drawn(*charts: Chart | None) -> list[Chart]:
+    return [chart for chart in charts if chart is not None]

@@ -1,0 +1,57 @@
+"""How metrics are called, compared and written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+BETTER = {"auroc": max, "accuracy": max, "bpc": min, "mse": min}  # the first one that a run has says how good it is
+_PERCENT = ("accuracy",)
+
+
+def main_metric(names: Iterable[str]) -> str | None:
+    """The metric that says how good a run is, without the split: of ``test/loss`` and ``test/mse`` it is ``mse``.
+
+    Example:
+        >>> main_metric(["val/accuracy", "val/auroc", "val/loss"])
+        'auroc'
+    """
+    known = {name.partition("/")[2] for name in names}
+    return next((metric for metric in BETTER if metric in known), None)
+
+
+def readable(name: str, value: float | None) -> str:
+    """A metric as people write it.
+
+    Example:
+        >>> readable("test/accuracy", 0.98)
+        '98.00 %'
+    """
+    if value is None:
+        return "-"
+    return f"{100 * value:.2f} %" if name.endswith(_PERCENT) and math.isfinite(value) else f"{value:.4g}"
+
+
+def difference(name: str, ours: float, theirs: float) -> str:
+    """Ours minus theirs: points of a percentage, otherwise a plain number.
+
+    Example:
+        >>> difference("accuracy", 0.9907, 0.9953), difference("auroc", 0.918, 0.895)
+        ('-0.46', '+0.023')
+    """
+    return f"{100 * (ours - theirs):+.2f}" if name.endswith(_PERCENT) else f"{ours - theirs:+.3g}"
+
+
+def duration(seconds: float) -> str:
+    """A stretch of time, in two units.
+
+    Example:
+        >>> duration(38.4), duration(8 * 60 + 35), duration(7500)
+        ('38 s', '8 min 35 s', '2 h 5 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,0 +1,187 @@
+"""Run folders, read: the settings of a run, its epochs, its tests and its network."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ckcnn import metrics_table, presets
+from ckcnn.results.figures import BETTER, main_metric
+from ckcnn.results.searches import Search
+from ckcnn.runs import RunFolder
+
+if TYPE_CHECKING:
+    from ckcnn.nn import CKNet, CKTextNet
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run.
+
+    Attributes:
+        folder: where it lies.
+        name: where it lies in the folder that was loaded, such as ``pmnist/version_0``.
+        config: all its settings.
+        epochs: one row for each epoch, by the columns of ``metrics.csv``.
+        tests: what ``ckcnn test`` wrote, the newest first.
+    """
+
+    folder: RunFolder
+    name: str
+    config: Mapping[str, Any] = field(repr=False)
+    epochs: Sequence[Mapping[str, float]] = field(repr=False)
+    tests: Sequence[Mapping[str, Any]] = field(repr=False)
+
+    @classmethod
+    def read(cls, folder: RunFolder, name: str | None = None) -> Run:
+        """Reads a run folder.
+
+        Raises:
+            ValueError: if a file in it is broken; the message names it.
+        """
+        name = name or f"{folder.path.absolute().parent.name}/{folder.path.name}"
+        return cls(folder, name, presets.load(folder.config), _epochs(folder.metrics), _tests(folder.results))
+
+    @property
+    def preset(self) -> str:
+        """What it is a run of."""
+        return str(self.config.get("name") or self.folder.path.absolute().parent.name)
+
+    @property
+    def model(self) -> str:
+        """The class of the model, such as ``CKCNN``."""
+        return str((self.config.get("model") or {}).get("class_path", "?")).rpartition(".")[2]
+
+    def setting(self, key: str, default: Any = None) -> Any:
+        """A setting by its name on the command line, such as ``data.drop_rate`` or ``model.omega_0``."""
+        part, _, name = key.partition(".")
+        group = self.config.get(part)
+        inner = group.get("init_args", group) if isinstance(group, Mapping) else {}
+        value = inner.get(name) if name else group
+        return default if value is None else value
+
+    @property
+    def metric(self) -> str | None:
+        """The metric that says how good the run is, such as ``accuracy``."""
+        tested = self.tests[0]["metrics"] if self.tests else {}
+        return main_metric([*(self.epochs[0] if self.epochs else ()), *tested, *(self.config.get("paper") or {})])
+
+    @property
+    def test(self) -> Mapping[str, Any] | None:
+        """The newest test on data like that of training; if there is none, the newest one."""
+        drop_rate = self.setting("data.drop_rate", 0.0)
+        alike = [t for t in self.tests if t["data"]["dt"]["test"] == 1 and t["data"]["drop_rate"] == drop_rate]
+        return next(iter(alike or self.tests), None)
+
+    @property
+    def score(self) -> float | None:
+        """The value of the metric in the test."""
+        return self.test["metrics"].get(f"test/{self.metric}") if self.test else None
+
+    @property
+    def paper(self) -> float | None:
+        """What the paper reports of it."""
+        known = (self.test or {}).get("paper") or self.config.get("paper") or {}
+        return known.get(f"test/{self.metric}")
+
+    @property
+    def best(self) -> Mapping[str, float] | None:
+        """The epoch that was kept: the best value on the validation split; of equal ones the smallest loss."""
+        column = f"val/{self.metric}"
+        rows = [row for row in self.epochs if column in row]
+        sign = 1 if self.metric in BETTER and BETTER[self.metric] is min else -1
+        return min(rows, key=lambda row: (sign * row[column], row.get("val/loss", 0.0)), default=None)
+
+    @property
+    def seconds(self) -> float:
+        """How long its epochs took."""
+        return sum(row.get("seconds", 0.0) for row in self.epochs)
+
+    def network(self) -> CKNet | CKTextNet:
+        """The network of the best checkpoint; see `ckcnn.results.learned.network`."""
+        from ckcnn.results.learned import network  # torch takes its time
+
+        return network(self.folder)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything in a folder.
+
+    Attributes:
+        runs: all runs but the trials of searches, by name.
+        searches: all searches, by name.
+        broken: what could not be read, by path, and why.
+    """
+
+    runs: list[Run]
+    searches: list[Search]
+    broken: dict[Path, str]
+
+
+def load(folder: str | Path) -> Results:
+    """Reads the runs and searches in a folder and in the folders below it.
+
+    Raises:
+        ValueError: if there are none.
+    """
+    top = Path(folder)
+    if not top.is_dir():
+        raise ValueError(f"{top} is not a folder; give the one that holds the runs, usually runs")
+    runs, searches, broken = [], [], {}
+    for path in _find(top):
+        name = str(path.relative_to(top)) if path != top else path.absolute().name
+        try:
+            if path.name == "search.csv":
+                searches.append(Search.read(path, str(Path(name).parent) if Path(name).parent.name else None))
+            else:
+                runs.append(Run.read(RunFolder(path), name if path.parent != top and path != top else None))
+        except ValueError as error:
+            broken[path] = str(error)
+    if not runs and not searches and not broken:
+        raise ValueError(f"there is no run in {top}; ckcnn fit makes run folders such as runs/digits/version_0")
+    return Results(runs, searches, broken)
+
+
+def _find(top: Path) -> Iterator[Path]:
+    """Run folders and tables of searches, in the order of their names; trials belong to their search."""
+    if (top / "search.csv").is_file():
+        yield top / "search.csv"
+        return
+    if RunFolder.of(top) == RunFolder(top):
+        yield top
+        return
+    for path in sorted((path for path in top.iterdir() if path.is_dir()), key=_natural):
+        yield from _find(path)
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """Puts ``version_10`` behind ``version_9``."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
+
+
+def _epochs(path: Path) -> list[dict[str, float]]:
+    try:
+        return [{name: float(value) for name, value in row.items() if value} for row in metrics_table.read(path)]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is not a table of epochs: {error}") from None
+
+
+def _tests(path: Path) -> list[dict[str, Any]]:
+    """All tests in a ``results.json``, checked as far as they are used."""
+    if not path.is_file():
+        return []
+    try:
+        newest = json.loads(path.read_text(encoding="utf-8"))
+        tests = [newest, *newest.pop("earlier", [])]
+        for test in tests:
+            test["metrics"] = {str(name): float(value) for name, value in test["metrics"].items()}
+            steps = {split: float(step) for split, step in test["data"]["dt"].items()}
+            test["data"] |= {"dt": {"test": steps["test"], **steps}, "drop_rate": float(test["data"]["drop_rate"])}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path} was not written by ckcnn test: {type(error).__name__} {error}") from None
+    return tests

@@ -1,0 +1,67 @@
+"""A search, read from the ``search.csv`` that `ckcnn search` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ckcnn import metrics_table
+from ckcnn.results.figures import BETTER, main_metric
+
+OMEGA_0 = "model.omega_0"
+
+
+@dataclass(frozen=True)
+class Search:
+    """The trials of a search.
+
+    Attributes:
+        path: its folder.
+        name: of it.
+        monitor: the metric that trials are compared by, such as ``val/accuracy``.
+        keys: what was searched for.
+        trials: one row for each trial, by the columns of ``search.csv``; what is a number is one.
+    """
+
+    path: Path
+    name: str
+    monitor: str
+    keys: tuple[str, ...]
+    trials: Sequence[Mapping[str, Any]] = field(repr=False)
+
+    @classmethod
+    def read(cls, table: Path, name: str | None = None) -> Search:
+        """Reads the table of a search.
+
+        Raises:
+            ValueError: if it is another kind of table.
+        """
+        rows = metrics_table.read(table)
+        columns = list(rows[0]) if rows else []
+        if columns[:2] != ["trial", "state"] or "val_loss" not in columns[3:]:
+            raise ValueError(f"{table} was not written by ckcnn search: its columns are {', '.join(columns) or 'none'}")
+        trials = [{column: _value(text) for column, text in row.items()} for row in rows]
+        keys = columns[3 : columns.index("val_loss")]
+        return cls(table.parent, name or table.absolute().parent.name, columns[2], tuple(keys), trials)
+
+    @property
+    def ranked(self) -> list[Mapping[str, Any]]:
+        """The complete trials, best first; of equally good ones that with the smaller validation loss."""
+        metric = main_metric([self.monitor])
+        sign = 1 if metric and BETTER[metric] is min else -1
+        complete = [row for row in self.trials if row["state"] == "complete" and isinstance(row[self.monitor], float)]
+        return sorted(complete, key=lambda row: (sign * row[self.monitor], row["val_loss"] or 0.0))
+
+    def points(self, state: str, key: str = OMEGA_0) -> list[tuple[float, float]]:
+        """A setting, in rising order, and the metric, of all trials in a state, such as ``complete`` or ``pruned``."""
+        pairs = [(row.get(key), row[self.monitor]) for row in self.trials if row["state"] == state]
+        return sorted((x, y) for x, y in pairs if isinstance(x, float) and isinstance(y, float))
+
+
+def _value(text: Any) -> Any:
+    try:
+        return float(text) if text else None
+    except (ValueError, TypeError):
+        return text
