@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,24 +35,26 @@ study.optimize(objective, n_trials=int(sys.argv[2]))
 
 
 @pytest.fixture(scope="session")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgresql() -> Iterator[str]:
     """The address of a server of our own; Debian's package postgresql has the programs."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     found = shutil.which("initdb") or (programs and programs[-1] / "initdb")
     if not found:
         pytest.skip("no PostgreSQL on this machine; apt-get install postgresql")
-    folder = tmp_path_factory.mktemp("postgresql")
     alone = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []  # it refuses to run as root
+    place = tempfile.TemporaryDirectory()  # pytest's own is closed to other users
+    folder = Path(place.name)
     if alone:
-        for path in (folder, *folder.parents[:2]):
-            path.chmod(0o755)
         shutil.chown(folder, "postgres")
 
     def run(program: str, *words: str) -> None:
         done = subprocess.run([*alone, Path(found).parent / program, *words], capture_output=True, text=True, cwd="/")
         assert done.returncode == 0, done.stdout + done.stderr
 
-    data, port = folder / "data", "54329"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    data = folder / "data"
     run("initdb", "-D", str(data), "-U", "me", "--auth=trust", "--no-sync")
     run(
         "pg_ctl", "-D", str(data), "-w", "-l", str(folder / "log"), "-o", f"-p {port} -k {folder} -h 127.0.0.1", "start"
@@ -59,6 +63,7 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"postgresql://me@127.0.0.1:{port}/postgres"
     finally:
         run("pg_ctl", "-D", str(data), "-m", "immediate", "stop")
+        place.cleanup()
 
 
 @pytest.fixture(params=["sqlite", "journal", "postgresql"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 Ticks = Sequence[tuple[float, str]]
@@ -46,18 +46,15 @@ def _round_values(low: float, high: float, count: int) -> list[float]:
 
 
 def _log_values(low: float, high: float) -> list[float]:
-    """Powers of ten between two exponents; with 2 and 5 times them where there are few."""
-    whole = range(math.floor(low), math.ceil(high) + 1)
-    candidates: list[Callable[[int], Sequence[float]]] = [
-        lambda power: (10.0**power,) if power % max(1, round((high - low) / 4)) == 0 else (),
-        lambda power: (10.0**power, 3 * 10.0**power),
-        lambda power: (10.0**power, 2 * 10.0**power, 5 * 10.0**power),
-    ]
-    for choice in candidates:
-        values = [value for power in whole for value in choice(power) if low <= math.log10(value) <= high]
+    """Powers of ten between two exponents; where there are few, multiples of them, too."""
+    every = max(1, round((high - low) / 4))
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    for factors in ((1,), (1, 3), (1, 2, 5)):
+        chosen = [factor * 10.0**power for power in powers if power % every == 0 for factor in factors]
+        values = [value for value in chosen if low <= math.log10(value) + 1e-9 and math.log10(value) - 1e-9 <= high]
         if len(values) >= 3:
-            break
-    return values or [10.0 ** ((low + high) / 2)]
+            return values
+    return _round_values(10**low, 10**high, 5)
 
 
 def _write(value: float, step: float | None, percent: bool) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ckcnn.report.axes import Axis, Ticks
 
 CANVAS = {"width": 360, "height": 210, "left": 48, "right": 352, "top": 8, "bottom": 176}
-_POINTS = 180  # of a line; more cannot be told apart on the canvas
+_POINTS = 120  # of a line; more cannot be told apart on the canvas
 _LINES = 6  # of a chart; more have no colour of their own
 _WIDE = 30.0  # positive values that spread more than this get a logarithmic axis
 
@@ -110,13 +110,11 @@ def chart(
 
 
 def _draw(line: Line, x_axis: Axis, y_axis: Axis) -> Drawn:
-    points = [(x_axis(x), y_axis(y)) for x, y in line.drawable(x_axis.log)]
-    path, dots = "", points if line.look in ("dots", "rings", "both") else []
-    if line.look in ("line", "both"):
-        thin = _thin(points) if line.look == "line" else points
-        path = "M" + " ".join(f"{x:g},{y:g}" for x, y in thin)
-        if len(points) == 1:
-            dots = points
+    points = line.drawable(x_axis.log)
+    thin = _thin(points) if line.look == "line" else points
+    placed = [(x_axis(x), y_axis(y)) for x, y in thin]
+    path = "M" + " ".join(f"{x:g},{y:g}" for x, y in placed) if line.look in ("line", "both") else ""
+    dots = placed if line.look != "line" or len(placed) == 1 else []
     return Drawn(line.name, line.look, path, dots)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
 from rich.progress import track
 
 from ckcnn import results
 from ckcnn.arguments import Parser
 from ckcnn.files import replacing
-from ckcnn.report.page import render
+from ckcnn.report.page import count, render
 from ckcnn.report.runs import view
 
 
@@ -25,6 +26,7 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(f"--output must end in .html, got {options.output}")
     if not options.output.absolute().parent.is_dir():
         raise ValueError(f"--output {options.output} lies in a folder that does not exist; make it first")
+    torch.set_num_threads(1)  # the kernels are small, and the machine may be training
     found = results.load(options.folder)
     views = [view(run) for run in track(found.runs, "reading runs", transient=True)]
     page = render(found, views, options.title or f"{options.folder.absolute().name}: what the runs reached")
@@ -32,5 +34,6 @@ def main(argv: Sequence[str]) -> int:
         file.write(page.encode())
     for path, reason in found.broken.items():
         print(f"left out {path}: {reason}")
-    print(f"{len(found.runs)} runs and {len(found.searches)} searches written to {options.output}")
+    counts = (count(len(found.runs), "run"), count(len(found.searches), "search"))
+    print(f"{' and '.join(counts)} written to {options.output}")
     return 0

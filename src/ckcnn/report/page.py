@@ -51,6 +51,7 @@ def render(results: Results, views: Sequence[RunView], title: str) -> str:
         script=files["page.js"],
         canvas=SimpleNamespace(**charts.CANVAS),
         hash=_hash,
+        count=count,
         readable=readable,
         short=_short,
     )
@@ -88,6 +89,17 @@ def _file(environment: Environment, name: str) -> str:
 def _hash(text: str) -> str:
     """What a browser compares a style or a script with before it uses it."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def count(number: int, what: str) -> str:
+    """A number of things.
+
+    Example:
+        >>> count(1, "run"), count(2, "search")
+        ('1 run', '2 searches')
+    """
+    ending = "" if number == 1 else "es" if what.endswith("ch") else "s"
+    return f"{number} {what}{ending}"
 
 
 def _short(value: Any) -> str:

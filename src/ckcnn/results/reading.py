@@ -68,7 +68,8 @@ class Run:
     def metric(self) -> str | None:
         """The metric that says how good the run is, such as ``accuracy``."""
         tested = self.tests[0]["metrics"] if self.tests else {}
-        return main_metric([*(self.epochs[0] if self.epochs else ()), *tested, *(self.config.get("paper") or {})])
+        measured = main_metric([*(self.epochs[0] if self.epochs else ()), *tested])
+        return measured or main_metric(self.config.get("paper") or {})
 
     @property
     def test(self) -> Mapping[str, Any] | None:

@@ -1,0 +1,169 @@
+"""The page shows what the run folders hold, escapes all of it, and needs nothing else."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from ckcnn import CKCNN, checkpoints
+from ckcnn.__main__ import main
+from tests.small_runs import config, result_of, write_run, write_search
+
+EVIL = "<script>alert('x')</script>\"&"
+
+
+class Page(HTMLParser):
+    """Tags, attributes and visible text of a page; also whether all tags are closed."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+        assert not self.open
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "input"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.words.append(data)
+
+    def having(self, tag: str, **attributes: str) -> list[dict[str, str | None]]:
+        wanted = {name.replace("_", "-").rstrip("-"): value for name, value in attributes.items()}
+        return [found for name, found in self.tags if name == tag and wanted.items() <= found.items()]
+
+    def charts(self) -> list[str | None]:
+        return [svg["aria-label"] for svg in self.having("svg")]
+
+
+def report(folder: Path, *options: str) -> Page:
+    output = folder.parent / "report.html"
+    assert main(["report", str(folder), "--output", str(output), *options]) == 0
+    return Page(output)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs"
+    rates = [result_of(0.99, confusion=[[3, 1], [0, 4]], classes=["a", "b"]), result_of(0.9, 4), result_of(0.97, 2)]
+    write_run(folder / "letters/version_0", config(), [0.5, 0.9, 0.95], rates)
+    write_run(folder / "letters/version_1", config(data__drop_rate=0.3), [0.5], [result_of(0.93, 1, 0.3)])
+    write_run(folder / "letters/version_2", config(seed_everything=1), [])
+    write_search(folder / "letters_search", [(1.0, 0.5, "complete"), (30.0, 0.9, "complete"), (90.0, 0.4, "pruned")])
+    model = CKCNN(3, 5, "classification", 20, hidden_channels=4)
+    content = {"state_dict": model.state_dict(), "hyper_parameters": dict(model.hparams), "model_class": "CKCNN"}
+    checkpoints.save(content, folder / "letters/version_0/checkpoints/best-002.ckpt")
+    return folder
+
+
+def test_table_has_a_row_for_each_run_with_the_paper_beside_ours(runs: Path) -> None:
+    page = report(runs)
+    rows = len(page.having("tr")) - 1 - 1 - 2  # two heads, two complete trials
+    assert rows == 3
+    assert re.search(
+        r"letters/version_0 seed 0, drop_rate 0 CKCNN [\d,]+ accuracy 95.00 % 99.00 % 99.53 % -0.53 3 ", page.text
+    )
+    assert re.search(r"letters/version_2 .* CKCNN - accuracy - - 99.53 % - 0 -", page.text)
+    assert "some processor, 2 cores" in page.text
+
+
+def test_shows_curves_kernels_confusion_rates_drops_and_the_search(runs: Path) -> None:
+    charts = report(runs).charts()
+    assert charts[:2] == ["accuracy against the sampling rate of the test", "accuracy against the dropped fraction"]
+    assert charts[2] == "val/accuracy against omega_0"
+    places = [f"block {block}, convolution {number}" for block in (1, 2) for number in (1, 2)]
+    kernels = [*places, "size of all kernels (root of the mean square)"]
+    assert charts[3:] == ["loss", "accuracy", "confusion matrix", *kernels, "loss", "accuracy"]
+
+
+def test_says_what_is_missing(runs: Path) -> None:
+    page = report(runs)
+    assert f"not tested yet: ckcnn test --ckpt_path {runs / 'letters/version_2'}" in page.text
+    assert "letters/version_1 has no best checkpoint" in page.text
+    assert "test it again to see the confusion matrix" in page.text
+
+
+def test_confusion_counts_every_cell_that_is_not_empty(runs: Path) -> None:
+    page = report(runs)
+    assert len(page.having("rect", class_="right")) == 2
+    assert len(page.having("rect", class_="wrong")) == 1
+    assert "a taken for b: 1" in page.text
+
+
+def test_everything_is_escaped(runs: Path) -> None:
+    evil = write_run(
+        runs / f"evil{EVIL.replace('/', '')}/version_0",
+        config(name=EVIL, model__omega_0=EVIL, data__drop_rate=0.0),
+        [0.5],
+        [result_of(0.5, confusion=[[1]], classes=[EVIL], machine=EVIL, time=EVIL), result_of(0.4, 2)],
+    )
+    (evil / "config.yaml").write_text((evil / "config.yaml").read_text().replace("ckcnn.CKCNN", "ckcnn.<b>"))
+    broken = write_run(runs / "broken/version_0", config(), [])
+    (broken / "results.json").write_text(EVIL)
+    page = report(runs, "--title", EVIL)
+    assert len(page.having("script")) == 1, "only our own"
+    assert not page.having("b")
+    assert page.text.count(EVIL) >= 6
+
+
+def test_the_page_needs_nothing_else(runs: Path) -> None:
+    page = report(runs)
+    text = (runs.parent / "report.html").read_text()
+    assert not re.search(r"https?://|//[a-z]|@import|url\(", text)
+    assert not [tag for tag, attributes in page.tags if {"src", "style", "onclick", "onload"} & attributes.keys()]
+    assert all(link["href"] is not None and link["href"].startswith("#run-") for link in page.having("a"))
+    anchors = {found["id"] for _, found in page.tags if found.get("id")}
+    assert {str(link["href"])[1:] for link in page.having("a")} <= anchors
+    assert "default-src 'none'" in str(page.having("meta", http_equiv="Content-Security-Policy")[0]["content"])
+
+
+def test_a_broken_run_is_told_and_the_rest_is_shown(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (runs / "letters/version_1/results.json").write_text("{")
+    (runs / "letters/version_0/checkpoints/best-002.ckpt").write_bytes(b"no checkpoint")
+    page = report(runs)
+    assert "Not readable" in page.text
+    assert f"left out {runs / 'letters/version_1'}: " in capsys.readouterr().out
+    assert "best-002.ckpt is not a whole checkpoint" in page.text
+
+
+@pytest.mark.parametrize("confusion", [[[1, 2]], "no", [[1.5]], [[-1]], {"a": 1}])
+def test_an_odd_confusion_matrix_is_told(tmp_path: Path, confusion: object) -> None:
+    write_run(tmp_path / "runs/letters/version_0", config(), [0.5], [result_of(0.9, confusion=confusion)])
+    assert "the confusion matrix in results.json is not a square of whole numbers" in report(tmp_path / "runs").text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "nowhere is not a folder; give the one that holds the runs"),
+        (["."], "there is no run in .; ckcnn fit makes run folders"),
+        ([".", "--output", "report.pdf"], "--output must end in .html, got report.pdf"),
+        ([".", "--output", "no/report.html"], "lies in a folder that does not exist; make it first"),
+        ([".", "--outptu", "x.html"], "unrecognized arguments: --outptu x.html; see ckcnn report --help"),
+    ],
+)
+def test_mistakes_are_told_and_nothing_is_written(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
