@@ -2,6 +2,7 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 INSTALLED := .venv/.installed
+PARALLEL := --numprocesses auto --dist worksteal --maxprocesses 4
 
 .DEFAULT_GOAL := help
 .PHONY: help install lint types test test-all fit bench clean
@@ -25,10 +26,10 @@ types: install  ## check types with mypy
 	$(RUN) -m mypy
 
 test: lint types  ## style, types and the quick tests
-	$(RUN) -m pytest
+	$(RUN) -m pytest $(PARALLEL)
 
 test-all: lint types  ## the same and the long trainings
-	$(RUN) -m pytest -m ''
+	$(RUN) -m pytest $(PARALLEL) -m ''
 
 fit: install  ## train and test the smallest real example
 	$(RUN) -m ckcnn fit --config digits.yaml

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -75,9 +79,9 @@ def test_table_has_a_row_for_each_run_with_the_paper_beside_ours(runs: Path) -> 
     rows = len(page.having("tr")) - 1 - 1 - 2  # two heads, two complete trials
     assert rows == 3
     assert re.search(
-        r"letters/version_0 seed 0, drop_rate 0 CKCNN [\d,]+ accuracy 95.00 % 99.00 % 99.53 % -0.53 3 ", page.text
+        r"letters/version_0 seed 0, drop_rate 0 accuracy 99.00 % 99.53 % -0.53 95.00 % 3 4 s CKCNN [\d,]+ ", page.text
     )
-    assert re.search(r"letters/version_2 .* CKCNN - accuracy - - 99.53 % - 0 -", page.text)
+    assert re.search(r"letters/version_2 .* accuracy - 99.53 % - - 0 - CKCNN - -", page.text)
     assert "some processor, 2 cores" in page.text
 
 
@@ -128,7 +132,12 @@ def test_the_page_needs_nothing_else(runs: Path) -> None:
     assert all(link["href"] is not None and link["href"].startswith("#run-") for link in page.having("a"))
     anchors = {found["id"] for _, found in page.tags if found.get("id")}
     assert {str(link["href"])[1:] for link in page.having("a")} <= anchors
-    assert "default-src 'none'" in str(page.having("meta", http_equiv="Content-Security-Policy")[0]["content"])
+    policy = str(page.having("meta", http_equiv="Content-Security-Policy")[0]["content"])
+    assert "default-src 'none'" in policy
+    for tag in ("style", "script"):
+        (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy, "a browser would not use it"
 
 
 def test_a_broken_run_is_told_and_the_rest_is_shown(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,6 +147,27 @@ def test_a_broken_run_is_told_and_the_rest_is_shown(runs: Path, capsys: pytest.C
     assert "Not readable" in page.text
     assert f"left out {runs / 'letters/version_1'}: " in capsys.readouterr().out
     assert "best-002.ckpt is not a whole checkpoint" in page.text
+
+
+def test_a_browser_takes_the_script_and_opens_the_run_that_was_clicked(tmp_path: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no Chromium on this machine; apt-get install chromium")
+    for number in range(5):
+        write_run(tmp_path / f"runs/letters/version_{number}", config(), [0.5, 0.6])
+    assert len(report(tmp_path / "runs").having("details")) == 5
+    address = (tmp_path / "report.html").as_uri() + "#run-4"
+    words = [
+        browser,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path}",
+        "--dump-dom",
+        address,
+    ]
+    shown = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert re.findall(r'<details( open="")?>', shown) == ["", "", "", ' open=""', ""]
 
 
 @pytest.mark.parametrize("confusion", [[[1, 2]], "no", [[1.5]], [[-1]], {"a": 1}])

@@ -30,6 +30,7 @@ class Matrix:
         names: of the classes.
         cells: that are not empty.
         size: of a cell.
+        margin: that the names need.
         numbered: whether there is room for the counts.
         mistakes: the most frequent ones, in words.
     """
@@ -37,6 +38,7 @@ class Matrix:
     names: Sequence[str]
     cells: list[Cell]
     size: float
+    margin: int
     numbered: bool
     mistakes: list[str]
 
@@ -63,7 +65,8 @@ def matrix(test: Mapping[str, Any]) -> Matrix | None:
         for column, count in enumerate(line)
         if count
     ]
-    return Matrix(names, cells, round(size, 2), len(counts) <= _NUMBERED, _mistakes(counts, names))
+    margin = 10 + 6 * max(map(len, names))
+    return Matrix(names, cells, round(size, 2), margin, len(counts) <= _NUMBERED, _mistakes(counts, names))
 
 
 def _mistakes(counts: Sequence[Sequence[int]], names: Sequence[str], most: int = 3) -> list[str]:

@@ -80,15 +80,15 @@ def _columns(run: Run, size: int | None) -> dict[str, Column]:
         gap = Column(difference(metric, score, paper), score - paper, "good" if good else "bad")
     test = run.test or {}
     return {
-        "model": Column(run.model, run.model),
-        "parameters": Column(f"{size:,}" if size else "-", size),
         "metric": Column(metric or "-", metric),
-        "validation": Column(readable(metric, validation), validation),
         "test": Column(readable(metric, score), score),
         "paper": Column(readable(metric, paper), paper),
         "difference": gap,
+        "validation": Column(readable(metric, validation), validation),
         "epochs": Column(str(len(run.epochs)), len(run.epochs)),
         "time": Column(duration(run.seconds) if run.epochs else "-", run.seconds),
+        "model": Column(run.model, run.model),
+        "parameters": Column(f"{size:,}" if size else "-", size),
         "tested on": Column(str(test.get("machine", "-")), str(test.get("machine", ""))),
     }
 
