@@ -84,6 +84,11 @@ def test_test_prints_a_table_and_writes_results(here: Path, capsys: pytest.Captu
     assert result["data"]["sizes"] == {"train": 1257, "val": 270, "test": 270}
     assert {"ckcnn", "torch", "pytorch-lightning", "python"} <= set(result["versions"])
     assert result["git_commit"] is None or len(result["git_commit"].rstrip("+")) == 40
+    assert re.search(r", \d+ cores$|^\d+ x ", result["machine"])
+    confusion = np.array(result["confusion"])
+    assert result["classes"] == list("0123456789")
+    assert confusion.trace() / confusion.sum() == pytest.approx(result["metrics"]["test/accuracy"])
+    assert confusion.sum() == 270
 
 
 def test_other_tests_are_kept_beside_each_other(here: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -67,10 +68,14 @@ def test_two_processes_are_one_with_twice_the_batch(launcher: str, alone: Path, 
 
 def test_two_processes_test_every_sample_once(alone: Path) -> None:
     """270 test sequences are odd for four processes of batches of 16; the result is that of one process."""
-    one = run(alone, sys.executable, "-m", "ckcnn", "test", "--ckpt_path=runs/digits/version_0", "--data.batch_size=7")
-    two = run(alone, sys.executable, "-m", "ckcnn", "test", "--ckpt_path=runs/digits/version_0", *TWO)
-    figures = [text.split("test/accuracy")[1].split()[0] for text in (one, two)]
+    figures, confusions = [], []
+    for options in (["--data.batch_size=7"], TWO):
+        shown = run(alone, sys.executable, "-m", "ckcnn", "test", "--ckpt_path=runs/digits/version_0", *options)
+        figures.append(shown.split("test/accuracy")[1].split()[0])
+        confusions.append(json.loads((alone / "runs/digits/version_0/results.json").read_text())["confusion"])
     assert figures[0] == figures[1]
+    assert confusions[0] == confusions[1]
+    assert sum(map(sum, confusions[1])) == 270
 
 
 @pytest.mark.slow

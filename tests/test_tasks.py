@@ -34,6 +34,14 @@ def test_every_step_leaves_out_what_does_not_count() -> None:
     assert metrics.compute()["test/accuracy"].item() == pytest.approx(right / len(counted))
 
 
+def test_only_classes_of_whole_sequences_are_confused() -> None:
+    assert {name for name, task in TASKS.items() if task.confusion} == {"classification", "binary"}
+    assert TASKS["binary"].confusion is not None
+    confusion = TASKS["binary"].confusion(1)
+    confusion.update(torch.tensor([[-2.0], [3.0], [1.0]]), torch.tensor([0, 1, 0]))
+    assert confusion.compute().tolist() == [[1, 1], [0, 1]], "rows are classes, columns answers"
+
+
 def test_binary() -> None:
     scores, target = torch.randn(50, 1), torch.randint(2, (50,))
     chance = scores[:, 0].sigmoid()

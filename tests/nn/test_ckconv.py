@@ -110,6 +110,13 @@ class TestKernel:
         layer = make_layer()
         assert torch.allclose(layer.kernel(6, 2.0), 2 * layer.kernel(12)[..., ::2], atol=1e-12)
 
+    def test_a_finer_kernel_can_be_seen_without_smoothing(self) -> None:
+        layer = make_layer()
+        fine = layer.kernel(40, 1 / 4, smoothed=False)
+        assert torch.allclose(fine, direct.kernel_at(layer, [j / 4 for j in range(40)]) / 4, atol=1e-12)
+        assert torch.allclose(4 * fine[..., ::4], layer.kernel(10), atol=1e-12), "the training grid is part of it"
+        assert not torch.allclose(fine, layer.kernel(40, 1 / 4), atol=1e-3)
+
     @pytest.mark.parametrize("length", [1, 2, 5, 8, 30, 31])
     def test_centred_has_now_in_the_middle(self, length: int) -> None:
         layer = make_layer(11, causal=False)
