@@ -18,6 +18,7 @@ COMMANDS = {
     "search": ("ckcnn.search.command:main", "find omega_0 and other settings: ckcnn search --config digits.yaml"),
     "import": ("ckcnn.importing:main", "make a checkpoint from weights that the paper's authors published"),
     "presets": ("ckcnn.listing:main", "list the presets with their size and the paper's figure"),
+    "fit-kernel": ("ckcnn.fit_kernel:main", "fit kernel nets to functions: why kernels are made of sines"),
     "data": ("ckcnn.data:main", "list the benchmarks, prepare their data, draw samples"),
 }
 
