@@ -19,6 +19,7 @@ COMMANDS = {
     "report": ("ckcnn.report.command:main", "all runs on one page: ckcnn report runs --output report.html"),
     "import": ("ckcnn.importing:main", "make a checkpoint from weights that the paper's authors published"),
     "presets": ("ckcnn.listing:main", "list the presets with their size and the paper's figure"),
+    "fit-kernel": ("ckcnn.fit_kernel:main", "fit kernel nets to functions: why kernels are made of sines"),
     "data": ("ckcnn.data:main", "list the benchmarks, prepare their data, draw samples"),
 }
 
