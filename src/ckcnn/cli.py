@@ -19,6 +19,7 @@ from ckcnn.baselines import count_parameters
 from ckcnn.callbacks import RunKeeper, StepSeed
 from ckcnn.checkpoint_plugin import SafeCheckpointIO
 from ckcnn.choice import Choice, check_same_model, choose, load_model
+from ckcnn.files import check_output
 from ckcnn.messages import explain
 from ckcnn.quiet import ProgressBar
 from ckcnn.results import writing
@@ -77,8 +78,9 @@ class CKCNNCLI(LightningCLI):
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
         for fact in FACTS:
             parser.link_arguments(f"data.{fact}", f"model.init_args.{fact}", apply_on="instantiate")
-        parser.link_arguments("data.task", "early_stopping.monitor", _monitor, apply_on="instantiate")
-        parser.link_arguments("data.task", "early_stopping.mode", lambda task: TASKS[task].mode, apply_on="instantiate")
+        rules = {"monitor": lambda task: f"val/{TASKS[task].monitor}", "mode": lambda task: TASKS[task].mode}
+        for name, rule in rules.items():
+            parser.link_arguments("data.task", f"early_stopping.{name}", rule, apply_on="instantiate")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Parses, then once more with the values that the preset has for the row of the paper that was asked for."""
@@ -95,7 +97,7 @@ class CKCNNCLI(LightningCLI):
     def _parse_ckpt_path(self) -> None:
         """Chooses the run folder and the checkpoint; stored settings of the model are used in `load_model`."""
         if self.command == "predict":
-            predictions.check_output(Path(self.config.output))
+            check_output(Path(self.config.output), ".csv", ".npz")
         self.choice = choose(self.command, self.config)
         self.config.name, self.config.ckpt_path = self.choice.name, None
 
@@ -166,7 +168,8 @@ class CKCNNCLI(LightningCLI):
         rank_zero_info(
             f"\nThe run is in {run.path}. What to look at next:\n"
             f"  ckcnn test --ckpt_path {run.path}\n"
-            f"  tensorboard --logdir {run.path.parent}"
+            f"  tensorboard --logdir {run.path.parent}\n"
+            f"  ckcnn report {self.config.runs} --output report.html"
         )
 
     @rank_zero_only
@@ -190,10 +193,6 @@ class CKCNNCLI(LightningCLI):
             )
             self.choice = replace(self.choice, run=run)
         return run
-
-
-def _monitor(task: str) -> str:
-    return f"val/{TASKS[task].monitor}"
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -32,3 +32,18 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         except BaseException:
             part.unlink()
             raise
+
+
+def check_output(path: Path, *endings: str) -> None:
+    """What ``--output`` names must be a file that can be written; told before the work begins.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if path.suffix not in endings:
+        wanted = " or ".join(filter(None, [", ".join(endings[:-1]), endings[-1]]))
+        raise ValueError(f"--output must end in {wanted}, got {path}")
+    if path.is_dir():
+        raise ValueError(f"--output {path} is a folder; choose another name")
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"--output {path} lies in a folder that does not exist; make it first")

@@ -7,25 +7,20 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import torch
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from ckcnn.files import replacing
+from ckcnn.arguments import Parser
+from ckcnn.files import check_output, replacing
 from ckcnn.hints import nearest
 from ckcnn.kernel_fits import FEWEST_POINTS, NETS, TARGETS, Fit, fit
 
 Fits = Mapping[tuple[str, str], Fit]  # by function and net
 _GREY, _BLUE, _ORANGE = "#bdbdbd", "#0072b2", "#d55e00"  # told apart by the colour-blind, too
 _ENLARGED = {"noise": 5}  # of which only such a part is drawn, because all of it would be a solid area
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(f"{message}; see ckcnn fit-kernel --help")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -53,13 +48,12 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="ckcnn fit-kernel",
         description="Fits kernel nets of the same size to functions from simple to rough, prints the errors and draws "
         "the fits: sines take every shape, piecewise nets only the simple ones (paper, Sec. 4.2 and Appx. D.1).",
         epilog="example: ckcnn fit-kernel --functions chirp noise --nets relu-knots sine --omega-0 30",
-        allow_abbrev=False,
     )
     parser.add_argument("--functions", nargs="+", metavar="NAME", default=list(TARGETS), help=", ".join(TARGETS))
     parser.add_argument("--nets", nargs="+", metavar="NAME", default=list(NETS), help=", ".join(NETS))
@@ -94,16 +88,7 @@ def _check(options: argparse.Namespace) -> None:
         for value in values:
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"--{option} must be a positive number, got {value:g}")
-    _check_output(options.output)
-
-
-def _check_output(path: Path) -> None:
-    if path.suffix not in (".png", ".svg", ".pdf"):
-        raise ValueError(f"--output must end in .png, .svg or .pdf, got {path}")
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"--output {path} lies in a folder that does not exist; make it first")
-    if path.is_dir():
-        raise ValueError(f"--output {path} is a folder; choose another name")
+    check_output(options.output, ".png", ".svg", ".pdf")
 
 
 def _fit_all(options: argparse.Namespace, p: Tensor) -> Fits:

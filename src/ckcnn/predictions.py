@@ -15,18 +15,6 @@ from ckcnn.files import replacing
 from ckcnn.tasks import IGNORED
 
 
-def check_output(path: Path) -> None:
-    """The file must be one that `write` can write; told before the work begins.
-
-    Raises:
-        ValueError: if it is not.
-    """
-    if path.suffix not in (".csv", ".npz"):
-        raise ValueError(f"--output must end in .csv or .npz, got {path}")
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"--output {path} lies in a folder that does not exist; make it first")
-
-
 def write(path: Path, batches: Sequence[tuple[Tensor, Tensor]]) -> str:
     """Writes predictions and targets, and says so.
 

@@ -181,7 +181,7 @@ def test_an_odd_confusion_matrix_is_told(tmp_path: Path, confusion: object) -> N
     [
         (["nowhere"], "nowhere is not a folder; give the one that holds the runs"),
         (["."], "there is no run in .; ckcnn fit makes run folders"),
-        ([".", "--output", "report.pdf"], "--output must end in .html, got report.pdf"),
+        ([".", "--output", "report.pdf"], "--output must end in .html or .htm, got report.pdf"),
         ([".", "--output", "no/report.html"], "lies in a folder that does not exist; make it first"),
         ([".", "--outptu", "x.html"], "unrecognized arguments: --outptu x.html; see ckcnn report --help"),
     ],

@@ -10,7 +10,7 @@ from rich.progress import track
 
 from ckcnn import results
 from ckcnn.arguments import Parser
-from ckcnn.files import replacing
+from ckcnn.files import check_output, replacing
 from ckcnn.report.page import count, render
 from ckcnn.report.runs import view
 
@@ -22,10 +22,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--output", type=Path, default=Path("report.html"), help="the page (default: report.html)")
     parser.add_argument("--title", help="of the page (default: the name of the folder)")
     options = parser.parse_args(argv)
-    if options.output.suffix not in (".html", ".htm"):
-        raise ValueError(f"--output must end in .html, got {options.output}")
-    if not options.output.absolute().parent.is_dir():
-        raise ValueError(f"--output {options.output} lies in a folder that does not exist; make it first")
+    check_output(options.output, ".html", ".htm")
     torch.set_num_threads(1)  # the kernels are small, and the machine may be training
     found = results.load(options.folder)
     views = [view(run) for run in track(found.runs, "reading runs", transient=True)]
