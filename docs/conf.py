@@ -20,7 +20,6 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(?!ckcnn|datamodules).*"),  # names of other packages: a build needs no network
     (r"py:.*", r"datamodules\.(datasets|downloads)\..*"),  # of the inside, in signatures
 ]
-suppress_warnings = ["toc.empty_glob"]  # a page that may be added
 
 default_role = "obj"  # `CKConv` in a docstring
 autodoc_member_order = "bysource"
