@@ -33,7 +33,7 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "ckcnn"
 html_copy_source = False
-html_show_sphinx = False
+html_show_sphinx = html_show_copyright = False
 
 _PLACE = "<!-- the table of presets -->"
 
