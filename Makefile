@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 PARALLEL := --numprocesses auto --dist worksteal --maxprocesses 4
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint types test test-all fit bench clean
+.PHONY: help install lint types test test-all fit bench docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -38,6 +38,9 @@ fit: install  ## train and test the smallest real example
 bench: install  ## speed and memory of a training step, about 15 minutes
 	$(RUN) -m benchmarks.step
 
+docs: install  ## build the documentation, docs/_build/html/index.html
+	$(RUN) -m sphinx -W --keep-going -n -q docs docs/_build/html
+
 clean:  ## remove .venv and all caches
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache *.egg-info src/*.egg-info
+	rm -rf .venv docs/_build .mypy_cache .ruff_cache .pytest_cache *.egg-info src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

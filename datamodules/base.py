@@ -80,7 +80,7 @@ class SequenceDataModule(PreparedDataModule):
 
     @property
     def in_channels(self) -> int:
-        """Channels of a batch: those of the data, and the mask or the counts."""
+        """Channels of a batch, those of the data and the mask or the counts."""
         if not self._incomplete or self.missing == "times":
             return self.channels
         return self.channels + (1 if self.missing == "mask" else self._sporadic)

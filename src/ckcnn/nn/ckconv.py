@@ -17,6 +17,8 @@ from ckcnn.nn.positions import Memory, smooth
 class CKConv(nn.Module):
     """Convolution whose kernel is a small network of the time lag.
 
+    ::
+
         y[t] = sum over lags u of  kernel(u) @ x[t - u] * (stretch of time that the sample stands for) + bias
 
     All time is counted in samples of the training grid. The kernel remembers `horizon` of them; a lag keeps its meaning

@@ -18,6 +18,8 @@ from ckcnn.nn.spectral import SpectralConv, fft_length
 def fft_conv(x: Tensor, kernel: Tensor, bias: Tensor | None = None, advance: int = 0) -> Tensor:
     """Convolves a signal with a kernel of any length.
 
+    ::
+
         y[t] = sum over j of  kernel[j] @ x[t - (j - advance)] + bias,   x zero outside its samples
 
     Args:

@@ -1,0 +1,70 @@
+"""How the documentation is built: ``make docs`` writes it to ``docs/_build/html``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+
+from ckcnn import __version__, listing
+
+project = "ckcnn"
+release = __version__
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser"]
+exclude_patterns = ["_build"]
+nitpicky = True
+nitpick_ignore_regex = [
+    (r"py:.*", r"(?!ckcnn|datamodules).*"),  # names of other packages: a build needs no network
+    (r"py:.*", r"datamodules\.(datasets|downloads)\..*"),  # of the inside, in signatures
+]
+
+default_role = "obj"  # `CKConv` in a docstring
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+autodoc_type_aliases = {name: f"ckcnn.nn.{name}" for name in ("KernelFactory", "ConvFactory")}
+python_maximum_signature_line_length = 88
+napoleon_google_docstring, napoleon_numpy_docstring = True, False
+
+myst_heading_anchors = 3
+html_theme = "furo"
+html_title = "ckcnn"
+html_copy_source = False
+html_show_sphinx = html_show_copyright = False
+
+_PLACE = "<!-- the table of presets -->"
+
+
+def preset_table() -> str:
+    """One row for each row of the paper's tables, as `ckcnn presets` prints it."""
+    rows = ["| `ckcnn fit --config …` | parameters | paper |", "|---|---:|---|"]
+    for command, paper in listing.rows():
+        size = f"{paper['size']:,}" if "size" in paper else "-"
+        rows.append(f"| `{command}` | {size} | {listing.figure(paper)} |")
+    return "\n".join(rows)
+
+
+def _put_table(app: Sphinx, page: str, source: list[str]) -> None:
+    if page == "presets":
+        source[0] = source[0].replace(_PLACE, preset_table())
+
+
+def _find(app: Sphinx, env: BuildEnvironment, node: pending_xref, text: nodes.TextElement) -> nodes.Element | None:
+    """Links a class in single quotes wherever it is documented; what is nowhere, such as an argument, is code."""
+    name = node["reftarget"]
+    if node.get("reftype") != "obj":
+        return None
+    if not name[0].isupper():
+        return text
+    node["refspecific"] = True  # in any module
+    arguments: Any = (env, node["refdoc"], app.builder, "obj", name, node, text)
+    return env.get_domain("py").resolve_xref(*arguments) or text
+
+
+def setup(app: Sphinx) -> None:
+    """Connects the two hooks."""
+    app.connect("source-read", _put_table)
+    app.connect("missing-reference", _find)

@@ -1,0 +1,74 @@
+"""The documentation builds without a warning, and what it shows runs as it stands."""
+
+from __future__ import annotations
+
+import html
+import re
+import runpy
+import warnings
+from pathlib import Path
+
+import pytest
+from sphinx.cmd.build import main as build
+
+import ckcnn.nn
+import datamodules
+from ckcnn import listing
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+WITH_PYTHON = [page for page in PAGES if "```python\n" in page.read_text()]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("docs")
+    options = ["-W", "--keep-going", "-n", "-q", "-d", str(folder / "doctrees")]
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # between Sphinx and its extensions; what it warns of itself is no Python warning
+        assert build([*options, str(ROOT / "docs"), str(folder / "html")]) == 0, "a warning, see above"
+    return folder / "html"
+
+
+def test_every_page_is_there_and_fetches_nothing(site: Path) -> None:
+    for page in [*PAGES, *(ROOT / "docs/api").glob("*.md")]:
+        text = (site / page.relative_to(ROOT / "docs").with_suffix(".html")).read_text()
+        assert not re.findall(r'<(?:script|img|iframe|link)\b[^>]*(?:src|href)="(?:https?:)?//', text)
+
+
+def test_every_public_name_is_in_the_reference(site: Path) -> None:
+    pages = "".join(path.read_text() for path in (site / "api").glob("*.html"))
+    names = [f"{package.__name__}.{name}" for package in (ckcnn, ckcnn.nn, datamodules) for name in package.__all__]
+    assert [name for name in names if f'id="{name}"' not in pages] == []
+
+
+def test_every_preset_is_in_the_table(site: Path) -> None:
+    text = html.unescape(re.sub("<[^>]+>", "", (site / "presets.html").read_text()))
+    assert [command for command, _ in listing.rows() if command not in text] == []
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have many workers")  # said on machines with many cores
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda page: page.stem)
+def test_python_in_the_docs_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)), {"__name__": page.stem})
+
+
+def test_pictures_can_be_drawn_again(tmp_path: Path) -> None:
+    runpy.run_path(str(ROOT / "docs/pictures.py"))["main"](str(tmp_path))
+    drawn = {path.name for path in tmp_path.iterdir()}
+    kept = {path.name: path.stat().st_size for path in (ROOT / "docs/pictures").iterdir()}
+    assert drawn
+    assert drawn <= set(kept)
+    assert max(kept.values()) < 150_000
+
+
+def test_every_test_that_the_docs_name_exists() -> None:
+    text = "".join(page.read_text() for page in PAGES)
+    files, names = re.findall(r"`(tests/[\w/]+\.py)`", text), set(re.findall(r"`(test_\w+)`", text)) - {"test_dt"}
+    assert len(names) > 10
+    assert all((ROOT / file).is_file() for file in files)
+    known = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name in names if f"def {name}(" not in known] == []
