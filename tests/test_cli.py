@@ -103,6 +103,14 @@ def test_other_tests_are_kept_beside_each_other(here: Path) -> None:
     assert other["paper"] is None  # which is for the rate of training
 
 
+def test_the_rate_of_training_must_be_known(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = failing(["test", "--config", "digits.yaml", "--data.train_dt=2", "--data.test_dt=4", *QUICK], capsys)
+    assert message == (
+        "runs/digits/version_0 was trained with data.train_dt 1, now it is 2; give --data.train_dt 1, "
+        "or --ckpt_path runs/digits/version_0 without --config, which knows it"
+    )
+
+
 def test_validate_and_last(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "--config", "digits.yaml", "--ckpt_path", "last", *QUICK]) == 0
     shown = float(capsys.readouterr().out.split("val/accuracy")[1].split()[0])

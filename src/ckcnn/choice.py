@@ -132,6 +132,7 @@ def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataMod
     Raises:
         ValueError: if it does not fit the data.
     """
+    _check_rate(choice, data)
     kind = _kind(str(choice.content["model_class"]), configured)
     settings = {**choice.content["hyper_parameters"], "dt": data.dt}
     for fact in ("in_channels", "out_channels", "task"):
@@ -148,6 +149,18 @@ def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataMod
     model = kind(**settings)
     model.load_state_dict(choice.content["state_dict"])
     return model
+
+
+def _check_rate(choice: Choice, data: SequenceDataModule) -> None:
+    """The rate of training is what the network counts time in; the data must know it."""
+    if choice.run is None:
+        return
+    trained = (yaml.safe_load(choice.run.config.read_text()).get("data") or {}).get("init_args", {}).get("train_dt", 1)
+    if trained != data.train_dt:
+        raise ValueError(
+            f"{choice.run.path} was trained with data.train_dt {trained}, now it is {data.train_dt}; "
+            f"give --data.train_dt {trained}, or --ckpt_path {choice.run.path} without --config, which knows it"
+        )
 
 
 def _kind(name: str, configured: SequenceModule) -> type[SequenceModule]:
