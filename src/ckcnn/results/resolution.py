@@ -40,14 +40,13 @@ class FineKernel:
         return float(self.fine_lags[1] - self.fine_lags[0])
 
     def window(self, width: int) -> tuple[float, float]:
-        """The first and the last lag of a stretch of `width` training samples in which most happens between them."""
+        """The ends of a stretch of `width` training samples with the most of what the training grid cannot hold."""
+        fast = torch.fft.rfft(self.fine * _fade(self.fine))
+        fast[torch.fft.rfftfreq(len(self.fine), self.step) <= NYQUIST] = 0
+        energy = torch.fft.irfft(fast, len(self.fine)).square()
         factor = round(1 / self.step)
-        line = torch.nn.functional.interpolate(
-            self.values[None, None], len(self.fine), mode="linear", align_corners=True
-        )
-        between = (self.fine - line[0, 0]).square()
-        size = min(width * factor, len(between) - 1)
-        start = int(between.unfold(0, size + 1, factor).sum(1).argmax()) * factor
+        size = min(width * factor, len(energy) - 1)
+        start = int(energy.unfold(0, size + 1, factor).sum(1).argmax()) * factor
         return float(self.fine_lags[start]), float(self.fine_lags[start + size])
 
 
@@ -58,9 +57,8 @@ def spectrum(values: Tensor, step: float) -> tuple[Tensor, Tensor]:
         Frequencies ``(W,)`` in periods for each training sample, and amplitudes ``(..., W)``. Both ends are faded out
         (Hann window): the jump from the last lag to the first would have all frequencies.
     """
-    length = values.shape[-1]
-    window = torch.hann_window(length, periodic=False, dtype=values.dtype)
-    return torch.fft.rfftfreq(length, step), torch.fft.rfft(values * window).abs() / window.sum()
+    window = _fade(values)
+    return torch.fft.rfftfreq(values.shape[-1], step), torch.fft.rfft(values * window).abs() / window.sum()
 
 
 def share_above(layer: CKConv, factor: int = 8, smoothed: bool = True) -> float:
@@ -107,3 +105,7 @@ def _energies(values: Tensor, step: float) -> tuple[Tensor, Tensor]:
     frequencies, amplitudes = spectrum(values, step)
     energy = amplitudes.square()
     return energy.sum(-1), energy[..., frequencies > NYQUIST].sum(-1)
+
+
+def _fade(values: Tensor) -> Tensor:
+    return torch.hann_window(values.shape[-1], periodic=False, dtype=values.dtype)
