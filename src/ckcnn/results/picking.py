@@ -29,7 +29,7 @@ def pick_run(found: Results, name: str = "", tested: bool = True) -> Run:
     chosen = [run for run in named if run.tests or not tested]
     if not chosen:
         raise ValueError(f"{named[-1].name} is not tested yet: ckcnn test --ckpt_path {named[-1].folder.path}")
-    return max(chosen, key=_age)
+    return max(chosen, key=_last_epoch)
 
 
 def pick_search(found: Results, name: str = "") -> Search:
@@ -60,7 +60,7 @@ def pick_pair(found: Results, key: str, values: tuple[Any, Any]) -> tuple[Run, R
         ValueError: if there are no such runs.
     """
     first, second = (
-        sorted((run for run in found.runs if run.tests and run.setting(key) == value), key=_age, reverse=True)
+        sorted((run for run in found.runs if run.tests and run.setting(key) == value), key=_last_epoch, reverse=True)
         for value in values
     )
     for one in first:
@@ -81,7 +81,7 @@ def _nothing(kind: str, name: str, known: Iterable[str], command: str) -> str:
     return f"there is {wanted}; " + (f"known are {names}" if names else f"make one with {command}")
 
 
-def _age(run: Run) -> int:
+def _last_epoch(run: Run) -> int:
     return _written(run.folder.metrics)
 
 
