@@ -3,9 +3,10 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 INSTALLED := .venv/.installed
 PARALLEL := --numprocesses auto --dist worksteal --maxprocesses 4
+JUPYTER := .venv/.jupyter
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint types test test-all fit bench docs clean
+.PHONY: help install lint types test test-all fit notebooks bench docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -34,6 +35,13 @@ test-all: lint types  ## the same and the long trainings
 fit: install  ## train and test the smallest real example
 	$(RUN) -m ckcnn fit --config digits.yaml
 	$(RUN) -m ckcnn test --config digits.yaml
+
+notebooks: install $(JUPYTER)  ## open the notebooks in JupyterLab
+	$(RUN) -m jupyterlab notebooks
+
+$(JUPYTER): $(INSTALLED)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[notebooks]'
+	@touch $@
 
 bench: install  ## speed and memory of a training step, about 15 minutes
 	$(RUN) -m benchmarks.step

@@ -11,7 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted([*ROOT.glob("src/ckcnn/**/*.py"), *ROOT.glob("datamodules/**/*.py")])
-_PLAIN_RESULTS = tuple(f"results/{name}.py" for name in ("__init__", "figures", "reading", "searches", "table"))
+_PLAIN_RESULTS = tuple(
+    f"results/{name}.py" for name in ("__init__", "figures", "picking", "reading", "searches", "table")
+)
 
 
 def imported(path: Path) -> set[str]:

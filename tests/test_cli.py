@@ -276,14 +276,6 @@ def test_divergence_is_told_with_exit_code_one(
     assert "learning rate 1e+30, omega_0 50;" in message
 
 
-def test_the_notebook_draws_a_run(here: Path) -> None:
-    import runpy
-
-    script = Path(__file__).parents[1] / "notebooks" / "look_at_a_run.py"
-    runpy.run_path(str(script))["main"]("runs/digits/version_0", "run.png")
-    assert (here / "run.png").read_bytes()[:4] == b"\x89PNG"
-
-
 def test_your_own_data_as_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     readme = (Path(__file__).parents[1] / "README.md").read_text()
