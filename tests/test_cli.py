@@ -103,6 +103,23 @@ def test_other_tests_are_kept_beside_each_other(here: Path) -> None:
     assert other["paper"] is None  # which is for the rate of training
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_stamps_are_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words, advice = (
+        ["--config", "digits.yaml", "--data.missing=times", "--data.drop_rate=0.5"],
+        "use --data.missing mask",
+    )
+    if own:
+        np.savez("mine.npz", x=np.zeros((20, 1, 8)), y=np.arange(20) % 2, times=np.tile(np.arange(8.0), (20, 1)))
+        words, advice = ["--data=Arrays", "--data.path=mine.npz"], "leave times out of the file"
+    message = failing(["fit", *words, "--model=GRU", "--trainer.accelerator=cpu"], capsys)
+    assert message == f"GRU takes no time stamps, and the data has them; {advice}, or use a CKCNN"
+    assert not (tmp_path / "runs").exists()
+
+
 def test_the_rate_of_training_must_be_known(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     message = failing(["test", "--config", "digits.yaml", "--data.train_dt=2", "--data.test_dt=4", *QUICK], capsys)
     assert message == (

@@ -12,6 +12,7 @@ import pytest
 from sphinx.cmd.build import main as build
 
 import ckcnn.nn
+import ckcnn.results
 import datamodules
 from ckcnn import listing
 
@@ -40,7 +41,11 @@ def test_every_page_is_there_and_fetches_nothing(site: Path) -> None:
 
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
     pages = "".join(path.read_text() for path in (site / "api").glob("*.html"))
-    names = [f"{package.__name__}.{name}" for package in (ckcnn, ckcnn.nn, datamodules) for name in package.__all__]
+    names = [
+        f"{package.__name__}.{name}"
+        for package in (ckcnn, ckcnn.nn, ckcnn.results, datamodules)
+        for name in package.__all__
+    ]
     assert [name for name in names if f'id="{name}"' not in pages] == []
 
 

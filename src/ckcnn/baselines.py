@@ -38,6 +38,8 @@ class Baseline(SequenceModule):
         decay: what a plateau divides by.
     """
 
+    takes_times = False
+
     def __init__(
         self,
         in_channels: int,

@@ -151,6 +151,19 @@ def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataMod
     return model
 
 
+def check_stamps(model: SequenceModule, data: SequenceDataModule) -> None:
+    """Data with time stamps is for models that take them.
+
+    Raises:
+        ValueError: if it is not; the message says what to do.
+    """
+    if not model.takes_times and (data.stamped or data.missing == "times"):
+        advice = "leave times out of the file" if data.stamped else "use --data.missing mask"
+        raise ValueError(
+            f"{type(model).__name__} takes no time stamps, and the data has them; {advice}, or use a CKCNN"
+        )
+
+
 def _check_rate(choice: Choice, data: SequenceDataModule) -> None:
     """The rate of training is what the network counts time in; the data must know it."""
     if choice.run is None:

@@ -18,7 +18,7 @@ from ckcnn import predictions, presets
 from ckcnn.baselines import count_parameters
 from ckcnn.callbacks import RunKeeper, StepSeed
 from ckcnn.checkpoint_plugin import SafeCheckpointIO
-from ckcnn.choice import Choice, check_same_model, choose, load_model
+from ckcnn.choice import Choice, check_same_model, check_stamps, choose, load_model
 from ckcnn.files import check_output
 from ckcnn.messages import explain
 from ckcnn.quiet import ProgressBar
@@ -110,6 +110,7 @@ class CKCNNCLI(LightningCLI):
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Adds what keeps the work of a run, and where it goes."""
+        check_stamps(self.model, self.datamodule)
         settings = self._get(self.config_init, "trainer")
         plugins: list[Any] = [SafeCheckpointIO(), *_as_list(settings["plugins"])]
         if SLURMEnvironment.detect():

@@ -65,7 +65,7 @@ class ReferenceConv(CKConv):
 class ReferenceCKCNN(CKCNN):
     """A `CKCNN` whose convolutions are the authors': what `ckcnn import` makes."""
 
-    convolution = ReferenceConv
+    convolution, takes_times = ReferenceConv, False
 
 
 def grid_step(length: int, horizon: int, dt: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any, Literal, cast, get_args
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import torch
 from pytorch_lightning import LightningModule
@@ -42,6 +42,7 @@ class SequenceModule(LightningModule):
         decay: what a plateau divides the learning rate by.
     """
 
+    takes_times: ClassVar[bool] = True  # whether `net` knows what to do with time stamps
     net: nn.Module
 
     def __init__(
