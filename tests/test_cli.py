@@ -116,7 +116,7 @@ def test_stamps_are_refused_before_anything_is_written(
         np.savez("mine.npz", x=np.zeros((20, 1, 8)), y=np.arange(20) % 2, times=np.tile(np.arange(8.0), (20, 1)))
         words, advice = ["--data=Arrays", "--data.path=mine.npz"], "leave times out of the file"
     message = failing(["fit", *words, "--model=GRU", "--trainer.accelerator=cpu"], capsys)
-    assert message == f"GRU takes no time stamps, and the data has them; {advice}, or use a CKCNN"
+    assert message.startswith(f"GRU takes no time stamps, and the data has them; {advice}, or use a CKCNN")
     assert not (tmp_path / "runs").exists()
 
 
