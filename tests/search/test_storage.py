@@ -41,7 +41,8 @@ def postgresql() -> Iterator[str]:
     found = shutil.which("initdb") or (programs and programs[-1] / "initdb")
     if not found:
         pytest.skip("no PostgreSQL on this machine; apt-get install postgresql")
-    alone = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []  # it refuses to run as root
+    runuser = shutil.which("runuser") or "/usr/sbin/runuser"
+    alone = [runuser, "-u", "postgres", "--"] if os.getuid() == 0 else []  # it refuses to run as root
     place = tempfile.TemporaryDirectory()  # pytest's own is closed to other users
     folder = Path(place.name)
     if alone:
