@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ckcnn import CKCNN, checkpoints
+from ckcnn import CKCNN, checkpoints, results
 from ckcnn.__main__ import main
+from ckcnn.report.comparisons import by_drop
 from tests.small_runs import config, result_of, write_run, write_search
 
 EVIL = "<script>alert('x')</script>\"&"
@@ -92,6 +93,18 @@ def test_shows_curves_kernels_confusion_rates_drops_and_the_search(runs: Path) -
     places = [f"block {block}, convolution {number}" for block in (1, 2) for number in (1, 2)]
     kernels = [*places, "size of all kernels (root of the mean square)"]
     assert charts[3:] == ["loss", "accuracy", "confusion matrix", *kernels, "loss", "accuracy"]
+
+
+def test_ways_to_tell_what_is_missing_share_the_run_without_gaps(runs: Path) -> None:
+    stamped = result_of(0.95, 1, 0.3)
+    stamped["data"]["missing"] = "times"
+    write_run(runs / "letters/version_3", config(data__drop_rate=0.3), [0.5], [stamped])
+    drops = by_drop(results.load(runs).runs)
+    assert drops is not None
+    assert [line.name for line in drops.lines] == ["CKCNN", "CKCNN, times", "paper"]
+    mask, times, paper = ([y for _, y in line.dots] for line in drops.lines)
+    assert (len(mask), len(times), len(paper)) == (2, 2, 2)
+    assert mask[0] == times[0] < times[1] < mask[1], "up is less on a canvas"
 
 
 def test_says_what_is_missing(runs: Path) -> None:

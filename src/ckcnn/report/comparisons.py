@@ -48,18 +48,25 @@ def by_rate(runs: Sequence[Run]) -> Chart | None:
 
 def by_drop(runs: Sequence[Run]) -> Chart | None:
     """The runs of one model with different dropped fractions, and the paper's figures for them."""
-    groups: dict[str, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[tuple[str, str], dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
     paper: dict[float, float] = {}
     for run in runs:
         for test in run.tests:
             score, drop_rate = test["metrics"].get(f"test/{run.metric}"), test["data"]["drop_rate"]
             if score is None or test["data"]["dt"]["test"] != 1 or float(run.setting("data.train_dt", 1)) != 1:
                 continue
-            how = f", {test['data']['missing']}" if test["data"].get("missing", "mask") != "mask" else ""
-            groups[f"{run.model}{how}"][drop_rate].append(score)
+            groups[run.model, str(test["data"].get("missing", "mask"))][drop_rate].append(score)
             if run.paper is not None and test is run.test:
                 paper[drop_rate] = run.paper
-    lines = [_mean_line(name, scores) for name, scores in groups.items() if len(scores) > 1]
+    whole = {model: scores[0.0] for (model, _), scores in groups.items() if 0.0 in scores}
+    for (model, _), scores in groups.items():  # without gaps it does not matter how they would be told
+        if model in whole:
+            scores[0.0] = whole[model]
+    lines = [
+        _mean_line(model if how == "mask" else f"{model}, {how}", scores)
+        for (model, how), scores in groups.items()
+        if len(scores) > 1
+    ]
     if lines and paper:
         lines.append(Line("paper", sorted(paper.items()), "rings"))
     title = f"{runs[-1].metric} against the dropped fraction"
