@@ -17,6 +17,7 @@ COMMANDS = {
     "predict": ("ckcnn.commands:predict", "write the answers for the test split to a CSV or NPZ file"),
     "search": ("ckcnn.search.command:main", "find omega_0 and other settings: ckcnn search --config digits.yaml"),
     "report": ("ckcnn.report.command:main", "all runs on one page: ckcnn report runs --output report.html"),
+    "reproduce": ("ckcnn.reproduce.command:main", "the paper's tables, trained from scratch: ckcnn reproduce --list"),
     "import": ("ckcnn.importing:main", "make a checkpoint from weights that the paper's authors published"),
     "presets": ("ckcnn.listing:main", "list the presets with their size and the paper's figure"),
     "fit-kernel": ("ckcnn.fit_kernel:main", "fit kernel nets to functions: why kernels are made of sines"),

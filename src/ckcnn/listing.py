@@ -47,7 +47,7 @@ def _flag(key: str, value: Any) -> str:
 
 
 def _is_default(content: Mapping[str, Any], key: str, value: Any) -> bool:
-    return presets.value_of(content, key) == value or (key, value) in {("data.train_dt", 1), ("data.drop_rate", 0.0)}
+    return presets.value_of(content, key) == value or presets.DEFAULTS.get(key) == value
 
 
 def figure(paper: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ from ckcnn.runs import RunFolder
 FOLDER = Path(next(iter(lightning_configs.__path__)))
 OVERLAYS = ("cluster", "debug", "large")  # they change a preset and are none themselves
 BASE = FOLDER / "base.yaml"
+DEFAULTS = {"data.train_dt": 1, "data.drop_rate": 0.0}  # that presets do not write down
 
 
 def names() -> list[str]:
@@ -59,14 +60,23 @@ def load(path: Path) -> dict[str, Any]:
 def row_of(config: Any) -> Mapping[str, Any] | None:
     """The row of a preset that fits the settings: all values under its ``when`` are the ones in `config`."""
     rows = config.get("variants") or []
-    for row in rows:
-        if all(value_of(config, key) == wanted for key, wanted in row["when"].items()):
-            return row
+    if row := fitting_row(config):
+        return row
     if rows:
         keys = dict.fromkeys(key for row in rows for key in row["when"])
         now = ", ".join(f"{key} {value_of(config, key)}" for key in keys)
         rank_zero_info(f"the paper has no values for {now}; those of the preset are used as they are")
     return None
+
+
+def fitting_row(config: Any) -> Mapping[str, Any] | None:
+    """The same without a word, if no row fits."""
+
+    def fits(key: str, wanted: Any) -> bool:
+        value = value_of(config, key)
+        return bool((DEFAULTS.get(key) if value is None else value) == wanted)
+
+    return next((row for row in config.get("variants") or [] if all(fits(*pair) for pair in row["when"].items())), None)
 
 
 def value_of(config: Any, key: str) -> Any:
@@ -110,3 +120,42 @@ def _config_of_run(args: Sequence[str]) -> list[str]:
         if flag == "--ckpt_path" and (run := RunFolder.of(Path(value))):
             return ["--config", str(run.config)]
     return []
+
+
+def settings(names: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """What presets and overlays say together, with these values in the place of flags, without defaults of classes.
+
+    Example:
+        >>> content = settings(["copy_memory.yaml"], {"data.length": 1000})
+        >>> value_of(content, "model.omega_0"), value_of(content, "trainer.max_epochs")
+        (68.69, 100)
+    """
+    files = [load(BASE), *(load(find(name)) for name in names)]
+    flags = nested(values)
+    found = _merged([*files, flags])
+    row = fitting_row(found)
+    return _merged([*files[:2], nested(row.get("set", {})), *files[2:], flags]) if row else found
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as a configuration: ``model.omega_0`` is an argument of the model's class, ``model`` is the class."""
+    tree: dict[str, Any] = {}
+    for key, value in values.items():
+        part, *names = key.split(".")
+        inner = ["init_args", *names] if part in ("model", "data") and names else names
+        path = [part, *(inner or (["class_path"] if part in ("model", "data") else []))]
+        place = tree
+        for name in path[:-1]:
+            place = place.setdefault(name, {})
+        place[path[-1]] = value
+    return tree
+
+
+def _merged(contents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Later ones win, key by key."""
+    merged: dict[str, Any] = {}
+    for content in contents:
+        for key, value in content.items():
+            both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+            merged[key] = _merged([merged[key], value]) if both else value
+    return merged

@@ -18,11 +18,11 @@ from optuna.trial import TrialState
 
 from ckcnn import checkpoints, metrics_table
 from ckcnn.__main__ import main
+from ckcnn.processes import shares, threads
 from ckcnn.runs import RunFolder
 from ckcnn.search import storage
 from ckcnn.search.command import Rehearsal
 from ckcnn.search.objective import Objective
-from ckcnn.search.process import shares, threads
 
 SMALL = [
     *("--config", "digits.yaml", "--model.hidden_channels=4", "--trainer.accelerator=cpu"),

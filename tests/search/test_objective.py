@@ -12,10 +12,11 @@ import optuna
 import pytest
 
 from ckcnn.metrics_table import MetricsTable
+from ckcnn.processes import CommandProcess
 from ckcnn.search import objective as module
-from ckcnn.search.objective import Objective, Stop, TrialFailed, TrialInterrupted
-from ckcnn.search.process import TrialProcess
+from ckcnn.search.objective import Objective, TrialFailed, TrialInterrupted
 from ckcnn.search.space import parse
+from ckcnn.stopping import Stop
 
 SPACE = parse([], (1.0, 100.0))
 NAN = float("nan")
@@ -56,7 +57,7 @@ class Scripted:
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> type[Scripted]:
-    monkeypatch.setattr(TrialProcess, "start", Scripted)
+    monkeypatch.setattr(CommandProcess, "start", Scripted)
     Scripted.started, Scripted.script, Scripted.exit = [], (), 0
     return Scripted
 
@@ -92,7 +93,7 @@ def test_a_trial_is_an_ordinary_run(scripted: type[Scripted], tmp_path: Path, mo
     trial = trial_of(optuna.create_study(direction="maximize"), objective(tmp_path, shares=[{"X": "1"}]))
     (process,) = scripted.started
     assert process.arguments == [
-        *("--config", "x", f"--model.omega_0={trial.params['model.omega_0']!r}"),
+        *("fit", "--config", "x", f"--model.omega_0={trial.params['model.omega_0']!r}"),
         *(f"--runs={tmp_path}", "--name=trial_0", "--trainer.enable_progress_bar=false"),
     ]
     assert process.environment["X"] == "1"
@@ -167,14 +168,14 @@ def test_side_by_side_each_has_its_own_share(scripted: type[Scripted], tmp_path:
 
 
 def test_a_killed_process_most_likely_had_no_memory(tmp_path: Path) -> None:
-    process = TrialProcess.start(["--config=digits.yaml"], tmp_path / "log.txt", {}, None)
+    process = CommandProcess.start(["fit", "--config=digits.yaml"], tmp_path / "log.txt", {}, None)
     process.process.kill()
     assert process.failure() == "killed by signal 9, most likely because the memory ran out"
     assert not process.was_terminated()
 
 
 def test_the_last_line_of_the_log_is_the_reason(tmp_path: Path) -> None:
-    process = TrialProcess.start(["--config=nosuch.yaml"], tmp_path / "log.txt", {}, 1)
+    process = CommandProcess.start(["fit", "--config=nosuch.yaml"], tmp_path / "log.txt", {}, 1)
     assert process.wait(60)
     assert process.failure().startswith("there is no file nosuch.yaml")
 

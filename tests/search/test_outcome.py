@@ -13,10 +13,11 @@ import yaml
 from optuna.trial import TrialState, create_trial
 from rich.console import Console
 
-from ckcnn.search.objective import Stop
-from ckcnn.search.outcome import Outcome, overlay
+from ckcnn.presets import nested
+from ckcnn.search.outcome import Outcome
 from ckcnn.search.progress import Progress
 from ckcnn.search.space import parse
+from ckcnn.stopping import Stop
 
 SPACE = parse(["model.dropout=0.0:0.3"], (1.0, 100.0))
 
@@ -87,7 +88,7 @@ def test_time_left_ends_with_the_budget(study: optuna.Study) -> None:
 
 
 def test_an_overlay_knows_where_settings_belong() -> None:
-    assert overlay(
+    assert nested(
         {"model.omega_0": 3.0, "data.batch_size": 8, "trainer.gradient_clip_val": 1, "seed_everything": 2}
     ) == {
         "model": {"init_args": {"omega_0": 3.0}},

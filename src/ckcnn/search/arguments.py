@@ -8,13 +8,12 @@ import re
 from collections.abc import Sequence
 from typing import get_args
 
-from ckcnn.arguments import Parser
+from ckcnn.arguments import Parser, seconds
 from ckcnn.hints import nearest
 from ckcnn.messages import TOP
 from ckcnn.search.strategies import Pruner, Strategy
 
 _OF_FIT = (*TOP, "early_stopping", "paper", "variants")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -61,7 +60,7 @@ def _parser() -> Parser:
     )
     how.add_argument("--pruner", choices=get_args(Pruner), default="median", help="stops bad trials (default: median)")
     how.add_argument(
-        "--budget", type=_seconds, default=math.inf, metavar="TIME", help="end after this time: 90s, 30m, 2h, 1h30m, 1d"
+        "--budget", type=seconds, default=math.inf, metavar="TIME", help="end after this time: 90s, 30m, 2h, 1h30m, 1d"
     )
     how.add_argument("--workers", type=_positive, default=1, help="trials side by side on this machine (default: 1)")
     where = parser.add_argument_group("where")
@@ -79,16 +78,3 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
     return int(text)
-
-
-def _seconds(text: str) -> float:
-    """A stretch of time.
-
-    Example:
-        >>> _seconds("1h30m"), _seconds("90s")
-        (5400.0, 90.0)
-    """
-    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise argparse.ArgumentTypeError(f"must be a time such as 90s, 30m, 2h or 1h30m, got {text!r}")
-    return float(sum(float(number) * _UNITS[unit] for number, unit in parts))

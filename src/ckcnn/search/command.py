@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 import os
 import shlex
-import signal
-import threading
 import time
 import warnings
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import optuna
@@ -22,20 +18,20 @@ from optuna.exceptions import ExperimentalWarning, UpdateFinishedTrialError
 from optuna.trial import FrozenTrial
 from rich.console import Console
 
-from ckcnn.callbacks import requeue
+from ckcnn import processes
 from ckcnn.cli import CKCNNCLI
 from ckcnn.hints import nearest
 from ckcnn.quiet import make_quiet
-from ckcnn.search import arguments, process, space
-from ckcnn.search.objective import Objective, Stop, TrialFailed, TrialInterrupted
+from ckcnn.search import arguments, space
+from ckcnn.search.objective import Objective, TrialFailed, TrialInterrupted
 from ckcnn.search.outcome import STATES, Outcome
 from ckcnn.search.progress import Progress
 from ckcnn.search.storage import fail_dead, is_taken_over, open_storage, retry, shown
 from ckcnn.search.strategies import make_pruner, make_sampler
 from ckcnn.search.study import open_study, question
+from ckcnn.stopping import Stop, signals
 
 _TO_SAVE = 10.0  # seconds of the budget that are kept for ending
-_SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "stopped by SIGTERM"}
 
 
 class Rehearsal(CKCNNCLI):
@@ -64,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     options, others = arguments.parse(argv)
     stop = Stop(time.monotonic() + max(0.0, options.budget - _TO_SAVE))
     _refuse_launchers()
-    process.warm_up()
+    processes.warm_up()
     make_quiet()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=ExperimentalWarning)  # of Optuna: heartbeats and retries
@@ -118,8 +114,8 @@ def _search(
     progress = Progress(console, study, options.trials, options.workers, stop)
     objective = Objective(
         *(others, wanted, progress.outcome.monitor, progress.outcome.maximize, folder, stop),
-        shares=process.shares(options.workers, torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")),
-        threads=process.threads(options.workers),
+        shares=processes.shares(options.workers, torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")),
+        threads=processes.threads(options.workers),
         watch=progress.watch,
     )
 
@@ -136,7 +132,7 @@ def _search(
             study.stop()
 
     console.print(f"study {study.study_name} in {folder}: {progress.status()}")
-    with _signals(stop), progress.live:
+    with signals(stop), progress.live:
         while (open_trials := _open(study, options.trials)) and not stop.now():
             side_by_side = min(options.workers, open_trials)
             failures = (TrialFailed, TrialInterrupted)
@@ -156,24 +152,6 @@ def _open(study: optuna.Study, trials: int) -> int:
     return outcome.count("waiting") + max(0, trials - outcome.count(*STATES))
 
 
-@contextmanager
-def _signals(stop: Stop) -> Iterator[None]:
-    """Makes Ctrl-C and SIGTERM end the search in order: what runs saves its work and goes on next time."""
-
-    def note(number: int, frame: FrameType | None) -> None:
-        stop.reason = _SIGNALS[signal.Signals(number)]
-        signal.signal(number, before[number])  # the second one ends at once
-
-    before: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        before = {number: signal.signal(number, note) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _report(
     options: Namespace, study: optuna.Study, folder: Path, others: Sequence[str], stop: Stop, console: Console
 ) -> int:
@@ -190,10 +168,7 @@ def _report(
         console.print(
             f"What to do next:\n  {train}\n  tensorboard --logdir {folder}\n  optuna-dashboard {shown(options.storage)}"
         )
-    if stop.reason == _SIGNALS[signal.SIGTERM]:
-        requeue()
-        return 143
-    if stop.reason == _SIGNALS[signal.SIGINT]:
-        return 130
+    if code := stop.exit_code():
+        return code
     going_on = outcome.ranked() or stop.reason or outcome.count("running", "waiting")
     return 1 if outcome.is_hopeless() or not going_on else 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +13,11 @@ from typing import Any, NoReturn
 import optuna
 
 from ckcnn import metrics_table
+from ckcnn.processes import CommandProcess, alone
 from ckcnn.runs import RunFolder
-from ckcnn.search.process import TrialProcess
 from ckcnn.search.space import Space, flags, suggest
 from ckcnn.search.storage import this_worker
+from ckcnn.stopping import Stop
 
 _POLL = 0.2  # seconds
 
@@ -28,20 +28,6 @@ class TrialFailed(Exception):  # noqa: N818
 
 class TrialInterrupted(Exception):  # noqa: N818
     """A trial that was stopped with the search and is to go on with it."""
-
-
-@dataclass
-class Stop:
-    """Whether the search is to end, and why."""
-
-    deadline: float = math.inf
-    reason: str = ""
-
-    def now(self) -> bool:
-        """Whether everything that runs is to stop."""
-        if not self.reason and time.monotonic() > self.deadline:
-            self.reason = "the budget is used up"
-        return bool(self.reason)
 
 
 @dataclass
@@ -93,10 +79,10 @@ class Objective:
         trial.set_user_attr("folder", name)
         before = [] if again else RunFolder.all(self.folder / name)
         places = [f"--runs={self.folder}", f"--name={name}", "--trainer.enable_progress_bar=false"]
-        process = TrialProcess.start(
-            [*self.arguments, *flags(values), *places, *again],
+        process = CommandProcess.start(
+            ["fit", *self.arguments, *flags(values), *places, *again],
             self.folder / name / "log.txt",
-            {**_alone(os.environ), **share},
+            {**alone(os.environ), **share},
             self.threads,
         )
 
@@ -115,7 +101,7 @@ class Objective:
         self,
         trial: optuna.Trial,
         values: Mapping[str, Any],
-        process: TrialProcess,
+        process: CommandProcess,
         read: Callable[[], list[dict[str, Any]]],
     ) -> float:
         """Reports each epoch until the process has ended, or has to."""
@@ -135,7 +121,7 @@ class Objective:
             if self.stop.now():
                 self._interrupt(trial, self.stop.reason)
 
-    def _value(self, trial: optuna.Trial, process: TrialProcess, rows: Sequence[Mapping[str, Any]]) -> float:
+    def _value(self, trial: optuna.Trial, process: CommandProcess, rows: Sequence[Mapping[str, Any]]) -> float:
         reason = process.failure()
         if process.was_terminated():
             self._interrupt(trial, "stopped by SIGTERM")
@@ -172,8 +158,3 @@ class Objective:
             default=0,
         )
         return (*scores[found], int(rows[found]["epoch"]))
-
-
-def _alone(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without what would make a trial part of the job that the search is: it must not requeue it, nor join others."""
-    return {name: value for name, value in environment.items() if not name.startswith("SLURM_")}

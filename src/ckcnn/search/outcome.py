@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
 from rich.table import Table
 
-from ckcnn import metrics_table
+from ckcnn import metrics_table, presets
 from ckcnn.files import replacing
 from ckcnn.search.space import OMEGA_0
 from ckcnn.search.storage import superseded
@@ -98,7 +97,7 @@ class Outcome:
             head = f"# The best of {len(self.trials)} trials: {self.monitor} {best.value:.6g}, trial {best.number}.\n"
             written.append(folder / "best.yaml")
             with replacing(written[-1]) as file:
-                file.write((head + yaml.safe_dump(overlay(best.params), sort_keys=False)).encode())
+                file.write((head + yaml.safe_dump(presets.nested(best.params), sort_keys=False)).encode())
         return written
 
     def _draw(self, path: Path) -> Path:
@@ -151,19 +150,6 @@ def score(trial: FrozenTrial) -> float | None:
     if trial.state == TrialState.COMPLETE:
         return trial.value
     return trial.intermediate_values[max(trial.intermediate_values)] if trial.intermediate_values else None
-
-
-def overlay(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as a configuration: ``model.omega_0`` is an argument of the model's class."""
-    tree: dict[str, Any] = {}
-    for key, value in values.items():
-        part, *names = key.split(".")
-        path = [part, "init_args", *names] if part in ("model", "data") else [part, *names]
-        place = tree
-        for name in path[:-1]:
-            place = place.setdefault(name, {})
-        place[path[-1]] = value
-    return tree
 
 
 def readable(value: Any) -> str:

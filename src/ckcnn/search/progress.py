@@ -14,8 +14,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from ckcnn.search.objective import Stop
 from ckcnn.search.outcome import Outcome, readable, score
+from ckcnn.stopping import Stop
 
 
 class Progress:

@@ -1,7 +1,7 @@
-"""A trial as a process of its own: ``ckcnn fit``, whose words go to a file.
+"""A command as a process of its own, such as ``ckcnn fit``, whose words go to a file.
 
-The processes are forked from a server that has imported everything once and done nothing else. So a trial starts at
-once, gives back all its memory, and may end in any way without harm to the search.
+The processes are forked from a server that has imported everything once and done nothing else. So a command starts at
+once, gives back all its memory, and may end in any way without harm to who started it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def warm_up() -> None:
 
 
 def shares(workers: int, gpus: int, visible: str | None) -> list[dict[str, str]]:
-    """The environment of each of the trials that run side by side: its own GPUs, as far as there are enough."""
+    """The environment of each of the processes that run side by side: its own GPUs, as far as there are enough."""
     if workers == 1 or gpus == 0:
         return [{} for _ in range(workers)]
     names = visible.split(",") if visible else [str(index) for index in range(gpus)]
@@ -37,16 +37,21 @@ def shares(workers: int, gpus: int, visible: str | None) -> list[dict[str, str]]
     return [{"CUDA_VISIBLE_DEVICES": ",".join(own)} for own in mine]
 
 
+def alone(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what makes a process part of the SLURM job of its parent: it must not requeue it, nor join others."""
+    return {name: value for name, value in environment.items() if not name.startswith("SLURM_")}
+
+
 def threads(workers: int) -> int | None:
-    """Threads of each trial; more of them than cores would be many times slower."""
+    """Threads of each process; more of them than cores would be many times slower."""
     if workers == 1:
         return None
     return int(os.environ.get("OMP_NUM_THREADS") or max(1, (os.cpu_count() or 1) // workers))
 
 
 @dataclass(frozen=True)
-class TrialProcess:
-    """A running ``ckcnn fit``."""
+class CommandProcess:
+    """A running command."""
 
     process: ForkServerProcess
     log: Path
@@ -54,17 +59,17 @@ class TrialProcess:
     @classmethod
     def start(
         cls, arguments: list[str], log: Path, environment: Mapping[str, str], threads: int | None
-    ) -> TrialProcess:
+    ) -> CommandProcess:
         """Starts it.
 
         Args:
-            arguments: of ``ckcnn fit``.
+            arguments: of ``ckcnn``: a command and its options.
             log: where its words go.
             environment: its environment variables.
             threads: how many it may use; None for what torch takes.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
-        process = _CONTEXT.Process(target=_train, args=(arguments, log, dict(environment), threads))
+        process = _CONTEXT.Process(target=_run, args=(arguments, log, dict(environment), threads))
         process.start()
         return cls(process, log)
 
@@ -96,9 +101,9 @@ class TrialProcess:
         return lines[-1].removeprefix("ckcnn: error: ") if lines else f"ended with exit code {code}"
 
 
-def _train(arguments: list[str], log: Path, environment: dict[str, str], threads: int | None) -> None:
-    threading.Thread(target=_end_with_the_search, daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the search decides
+def _run(arguments: list[str], log: Path, environment: dict[str, str], threads: int | None) -> None:
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     with log.open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -108,16 +113,16 @@ def _train(arguments: list[str], log: Path, environment: dict[str, str], threads
         import torch
 
         torch.set_num_threads(threads)
-    # Lightning starts the other processes of a trial on several devices with these.
-    sys.argv = ["ckcnn", "fit", *arguments]
+    # Lightning starts the other processes of a run on several devices with these.
+    sys.argv = ["ckcnn", *arguments]
     sys.modules["__main__"].__spec__ = importlib.util.find_spec("ckcnn.__main__")
     from ckcnn.__main__ import main
 
     sys.exit(main(sys.argv[1:]))
 
 
-def _end_with_the_search() -> None:
-    """Without the search, nobody waits for this trial, and another worker may already go on with it."""
+def _end_with_the_parent() -> None:
+    """Without it nobody waits for this process, and another one may already go on with its work."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

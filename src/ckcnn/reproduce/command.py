@@ -1,0 +1,178 @@
+"""The command `ckcnn reproduce`."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table as Lines
+
+from ckcnn import processes
+from ckcnn.arguments import Parser, seconds
+from ckcnn.hints import nearest
+from ckcnn.quiet import make_quiet
+from ckcnn.reproduce import output, slurm
+from ckcnn.reproduce.description import Table
+from ckcnn.reproduce.estimate import Estimates, Models
+from ckcnn.reproduce.jobs import Job, jobs_of
+from ckcnn.reproduce.runner import Runner
+from ckcnn.reproduce.tables import PRESETS, TABLES
+from ckcnn.results.figures import duration
+from ckcnn.stopping import Stop, signals
+
+_TO_SAVE = 10.0  # seconds of the budget that are kept for ending
+
+
+def main(argv: Sequence[str]) -> int:
+    """Lists the tables, writes a job array, or does what is missing and writes the tables.
+
+    Returns:
+        0, or 1 if a run failed, 130 or 143 if it was stopped by a signal and can go on.
+    """
+    options, others = _parser().parse_known_args(list(argv))
+    tables = _tables(options)
+    jobs = jobs_of(tables, options.seeds, options.runs, options.epochs_scale)
+    console = Console(soft_wrap=True, highlight=False)
+    make_quiet()
+    if options.list:
+        _list(tables, options, others, console)
+        return 0
+    if not options.tables:
+        raise ValueError(f"name the tables to make, or all; --list explains them: {', '.join(TABLES)}")
+    if options.submit:
+        console.print(slurm.write(Path("reproduce.sbatch"), len(jobs), [*options.tables, *_again(options), *others]))
+        return 0
+    if options.job is not None:
+        if not 0 <= options.job < len(jobs):
+            raise ValueError(
+                f"--job must be in 0 ... {len(jobs) - 1}, the trainings of these tables, got {options.job}"
+            )
+        jobs = [jobs[options.job]]
+    Models("fit", [*jobs[0].training.arguments(), *others])  # a mistake in the other options is told at once
+    return _reproduce(tables, jobs, options, others, console)
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="ckcnn reproduce",
+        description="Trains and tests what the paper's tables need, and writes them with our figures beside the "
+        "paper's. What is done is not done again, what was cut off goes on. Other options are those of ckcnn fit, for "
+        "every run.",
+        epilog="example: ckcnn reproduce resolution --only ct --workers 2 --budget 90m",
+    )
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(TABLES)}, or all")
+    parser.add_argument("--list", action="store_true", help="the tables, what is done, and how long the rest takes")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help=f"benchmarks: {', '.join(PRESETS)}")
+    parser.add_argument("--rows", nargs="+", default=[], metavar="NAME", help="only these rows, such as CKCNN")
+    parser.add_argument("--columns", nargs="+", default=[], metavar="NAME", help="only these columns, such as 100 200")
+    parser.add_argument("--seeds", type=int, default=1, help="runs of each training (default: 1)")
+    parser.add_argument(
+        "--budget", type=seconds, default=math.inf, metavar="TIME", help="end after this time: 90m, 12h"
+    )
+    parser.add_argument("--epochs-scale", type=float, default=1.0, metavar="X", help="fraction of the epochs")
+    parser.add_argument("--workers", type=int, default=1, help="runs side by side (default: 1)")
+    parser.add_argument("--runs", type=Path, default=Path("runs/reproduce"), help="folder of the runs")
+    parser.add_argument("--output", type=Path, default=Path("tables"), help="folder of the tables (default: tables)")
+    parser.add_argument("--submit", choices=["slurm"], help="write a script with a job array instead")
+    parser.add_argument("--job", type=int, help="only the training of this number, for a job array")
+    return parser
+
+
+def _tables(options: argparse.Namespace) -> list[Table]:
+    """The tables that were asked for, or the part of them; mistakes are told before anything is done."""
+    for name in options.tables:
+        if name not in (*TABLES, "all"):
+            raise ValueError(f"there is no table {name!r}; {nearest(name, (*TABLES, 'all'), 'tables')}")
+    for name in options.only:
+        if name not in PRESETS:
+            raise ValueError(f"--only has no benchmark {name!r}; {nearest(name, PRESETS, 'benchmarks')}")
+    for option, value, fine in (
+        ("seeds", options.seeds, options.seeds >= 1),
+        ("workers", options.workers, options.workers >= 1),
+        ("epochs-scale", options.epochs_scale, 0 < options.epochs_scale <= 1),
+    ):
+        if not fine:
+            wanted = "in (0, 1], a fraction of the epochs" if option == "epochs-scale" else "at least 1"
+            raise ValueError(f"--{option} must be {wanted}, got {value:g}")
+    whole = [] if "all" in options.tables else options.tables
+    tables = [table for name, table in TABLES.items() if not whole or name in whole]
+    parts = [table.only(options.only, options.rows, options.columns) for table in tables]
+    if not any(part.cells for part in parts):
+        raise ValueError(
+            f"{', '.join(table.name for table in tables)}: no cell is left with --only, --rows and --columns"
+        )
+    return [part for part in parts if part.cells]
+
+
+def _list(tables: Sequence[Table], options: argparse.Namespace, others: Sequence[str], console: Console) -> None:
+    for table in tables:
+        console.print(f"{table.name:13}{table.title}")
+    console.print()
+    estimates = Estimates(options.runs / "seconds_per_epoch.json", others)
+    lines = Lines("table", "cells", "runs", "done", "cut off", "the rest takes", box=None, pad_edge=False)
+    for table in tables:
+        jobs = jobs_of([table], options.seeds, options.runs, options.epochs_scale)
+        states = {job: _state(job) for job in jobs}
+        rest = 0.0
+        for job in track([job for job in jobs if states[job] != "done"], f"measuring {table.name}", transient=True):
+            run = job.run()
+            done = len(run.epochs) / job.epochs if run else 0.0
+            rest += (1 - done) * estimates.seconds(job)
+        counts = [str(list(states.values()).count(state)) for state in ("done", "cut off")]
+        time_left = duration(rest / options.workers) if rest else "-"
+        lines.add_row(table.name, str(len(table.cells)), str(len(jobs)), *counts, time_left)
+    console.print(lines)
+    console.print(
+        f"\nTimes are for {options.workers} at a time on this machine if no run stops early. Runs that tables share "
+        f"count in each of them.\nckcnn reproduce {tables[0].name} does what is missing, and writes {options.output}/"
+    )
+
+
+def _state(job: Job) -> str:
+    run = job.run()
+    if run is None or not run.epochs:
+        return "missing"
+    return "done" if job.is_finished(run) else "cut off"
+
+
+def _reproduce(
+    tables: Sequence[Table], jobs: Sequence[Job], options: argparse.Namespace, others: Sequence[str], console: Console
+) -> int:
+    stop = Stop(time.monotonic() + max(0.0, options.budget - _TO_SAVE))
+    processes.warm_up()
+    every = jobs_of(tables, options.seeds, options.runs, options.epochs_scale)
+
+    def tell(line: str) -> None:
+        console.print(f"{time.strftime('%H:%M:%S')} {line}", markup=False)
+        for table in tables:
+            output.write(table, every, options.output)
+
+    runner = Runner(
+        *([cell for table in tables for cell in table.cells], stop, others),
+        shares=processes.shares(options.workers, torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")),
+        threads=processes.threads(options.workers),
+        tell=tell,
+    )
+    with signals(stop):
+        runner.run(jobs)
+    written = [str(path) for table in tables for path in output.write(table, every, options.output)]
+    if stop.reason:
+        console.print(f"{stop.reason}; the same command goes on")
+    console.print(f"written: {', '.join(written)}")
+    return stop.exit_code() or int(bool(runner.failures))
+
+
+def _again(options: argparse.Namespace) -> list[str]:
+    """The options that the jobs of an array need, too."""
+    words = [f"--{name}={getattr(options, name)}" for name in ("seeds", "runs", "output")]
+    words.append(f"--epochs-scale={options.epochs_scale:g}")
+    for name in ("only", "rows", "columns"):
+        words += [f"--{name}", *getattr(options, name)] if getattr(options, name) else []
+    return words

@@ -1,0 +1,105 @@
+"""How long trainings will take on this machine, from a few measured steps."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ckcnn.cli import CKCNNCLI
+from ckcnn.files import replacing
+from ckcnn.reproduce.jobs import Job
+from ckcnn.results.writing import machine
+from datamodules import SequenceBatch, SequenceDataModule
+
+_STEPS = 3
+_SHAPES = {  # settings that the time of a step depends on
+    "data": ("class_path", "length", "mfcc", "train_dt", "batch_size", "window"),
+    "model": ("class_path", "hidden_channels", "num_blocks", "kernel"),
+}
+
+
+class Models(CKCNNCLI):
+    """Makes data and model of a training, but nothing that trains or writes."""
+
+    def instantiate_trainer(self, **kwargs: Any) -> Any:
+        return None
+
+
+class Estimates:
+    """Seconds that jobs take; what was measured is kept in a file, and not measured again on the same machine."""
+
+    def __init__(self, path: Path, others: Sequence[str] = ()) -> None:
+        self.path, self.others, self.machine = path, others, f"{machine()}, {torch.get_num_threads()} threads"
+        try:
+            self.known: dict[str, dict[str, float]] = json.loads(path.read_text())
+        except (OSError, ValueError):  # none yet, or none any more: it is measured again
+            self.known = {}
+
+    def seconds(self, job: Job) -> float:
+        """How long all epochs of a job take, if it does not stop early."""
+        known = self.known.setdefault(self.machine, {})
+        shape = shape_of(job.settings)
+        if shape not in known:
+            known[shape] = seconds_per_epoch([*job.training.arguments(), *self.others])
+            with replacing(self.path) as file:
+                file.write((json.dumps(self.known, indent=1) + "\n").encode())
+        return known[shape] * job.epochs
+
+
+def shape_of(settings: dict[str, Any]) -> str:
+    """Those of the settings that the time of an epoch depends on."""
+    parts = []
+    for part, names in _SHAPES.items():
+        values = settings[part] | settings[part].get("init_args", {})
+        parts += [f"{name}={values[name]}" for name in names if name in values]
+        parts += ["masked"] if values.get("drop_rate") else []
+        parts += ["penalty"] if values.get("kernel_penalty") else []
+    return " ".join(parts)
+
+
+def seconds_per_epoch(arguments: list[str]) -> float:
+    """Of training and validation, from a few steps on random data of the right shape."""
+    made = Models("fit", arguments)
+    data, model = made.datamodule, made.model.train()
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+    batch = random_batch(data)
+    times = []
+    for _ in range(_STEPS + 1):
+        start = time.perf_counter()
+        optimizer.zero_grad()
+        loss: Tensor = model.task.loss(model(batch, "train"), batch.y) + model.penalty()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        times.append(time.perf_counter() - start)
+    return min(times[1:]) * batches(data)  # the first one warms up
+
+
+def batches(data: SequenceDataModule) -> float:
+    """Batches of an epoch; one of validation has no backward pass and counts a third."""
+    if data.sizes is None:
+        raise ValueError(f"{type(data).__name__} does not know its size before it is read")
+    fresh = data.horizon - data.history if data.task == "language" else 1  # characters that a window adds
+    train, validation = (math.ceil(size / fresh / data.batch_size) for size in data.sizes[:2])
+    return train + validation / 3
+
+
+def random_batch(data: SequenceDataModule) -> SequenceBatch:
+    """Numbers in the shape of a batch."""
+    size, length = data.batch_size, round(data.horizon / data.dt["train"])
+    if data.task == "language":
+        tokens = torch.randint(data.out_channels, (size, length))
+        return SequenceBatch(tokens, tokens)
+    x = torch.randn(size, data.in_channels, length)
+    targets = {
+        "regression": lambda: torch.randn(size, data.out_channels),
+        "binary": lambda: torch.randint(2, (size,)),
+        "every_step": lambda: torch.randint(data.out_channels, (size, length)),
+    }
+    return SequenceBatch(x, targets.get(data.task, lambda: torch.randint(data.out_channels, (size,)))())

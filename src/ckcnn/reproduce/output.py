@@ -1,0 +1,162 @@
+"""The tables that come out: what the paper has, what we have, and how we got it, as Markdown and CSV."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ckcnn import metrics_table
+from ckcnn.files import replacing
+from ckcnn.reproduce.description import Cell, Table
+from ckcnn.reproduce.jobs import Job, result_of
+from ckcnn.results import Run
+from ckcnn.results.figures import BETTER, difference, duration, readable
+
+SOLVED = {"accuracy": 1.0, "mse": 1e-4}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What one run gave for a cell."""
+
+    value: float
+    seed: int
+    epochs: int
+    planned: int
+    short: bool
+    seconds: float
+    folder: Path
+
+
+def collect(table: Table, jobs: Sequence[Job]) -> list[tuple[Cell, list[Figure]]]:
+    """What there is for each cell of a table, seed by seed."""
+    wanted = set(table.trainings())
+    runs = [(job, run) for job in jobs if job.training in wanted and (run := _readable(job)) is not None]
+    finished = {job.name: job.is_finished(run) for job, run in runs}
+    found: list[tuple[Cell, list[Figure]]] = []
+    for cell in table.cells:
+        figures = []
+        for job, run in runs:
+            test = result_of(run, cell) if job.training == cell.training else None
+            if test is not None and f"test/{cell.metric}" in test["metrics"]:
+                short = job.epochs < job.planned or not finished[job.name]
+                work = (len(run.epochs), job.planned, short, run.seconds, run.folder.path)
+                figures.append(Figure(test["metrics"][f"test/{cell.metric}"], job.seed, *work))
+        found.append((cell, figures))
+    return found
+
+
+def _readable(job: Job) -> Run | None:
+    """Its run; another process may be writing a file of it at this moment."""
+    try:
+        return job.run()
+    except ValueError:
+        return None
+
+
+def write(table: Table, jobs: Sequence[Job], folder: Path) -> list[Path]:
+    """Writes both files; returns their names."""
+    found = collect(table, jobs)
+    paths = [folder / f"{table.name}.md", folder / f"{table.name}.csv"]
+    with replacing(paths[0]) as file:
+        file.write(markdown(table, found).encode())
+    metrics_table.write(paths[1], rows(found))
+    return paths
+
+
+def rows(found: Sequence[tuple[Cell, Sequence[Figure]]]) -> list[dict[str, Any]]:
+    """One row for each cell and run; cells without a run are there, too."""
+    made = []
+    for cell, figures in found:
+        facts = {"row": cell.row, "column": cell.column, "metric": cell.metric, "paper": _paper(cell)}
+        for figure in figures:
+            gap = None if cell.paper is None else figure.value - cell.paper
+            made.append({**facts, "ours": figure.value, "difference": gap, **_work(figure)})
+        if not figures:
+            made.append(facts)
+    return made
+
+
+def markdown(table: Table, found: Sequence[tuple[Cell, Sequence[Figure]]]) -> str:
+    """The table as in the paper, ours with the paper's in brackets, and below it every run."""
+    places = {(cell.row, cell.column): (cell, figures) for cell, figures in found}
+    columns = list(dict.fromkeys(cell.column for cell, _ in found))
+    lines = [f"# {table.title}", "", *([table.remark, ""] if table.remark else [])]
+    lines += ["Ours, in brackets the paper's.", "", _line(["", *columns]), _rule(len(columns) + 1)]
+    for row in dict.fromkeys(cell.row for cell, _ in found):
+        lines.append(
+            _line([row, *(_shown(*places[row, column]) if (row, column) in places else "" for column in columns)])
+        )
+    lines += ["", _legend(found), "", _line(["", "", "paper", "ours", "difference", "seed", "epochs", "time", "run"])]
+    lines.append(_rule(9))
+    for cell, figures in found:
+        for figure in figures:
+            gap = "" if cell.paper is None else difference(cell.metric, figure.value, cell.paper)
+            work = [f"{figure.epochs} of {figure.planned}{', short' if figure.short else ''}", duration(figure.seconds)]
+            ours = readable(cell.metric, figure.value)
+            lines.append(
+                _line([cell.row, cell.column, _paper(cell), ours, gap, str(figure.seed), *work, f"`{figure.folder}`"])
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _shown(cell: Cell, figures: Sequence[Figure]) -> str:
+    if not figures:
+        return f"- ({_paper(cell)})"
+    values = [figure.value for figure in figures]
+    spread = f" ± {_spread(cell.metric, values)}" if len(values) > 1 else ""
+    solved = f" {_verdict(cell.metric, values)}" if cell.solved is not None else ""
+    short = " short" if any(figure.short for figure in figures) else ""
+    return f"{readable(cell.metric, statistics.fmean(values))}{spread}{solved} ({_paper(cell)}){short}"
+
+
+def _spread(metric: str, values: Sequence[float]) -> str:
+    deviation = statistics.stdev(values)
+    return f"{100 * deviation:.2f}" if metric == "accuracy" else f"{deviation:.2g}"
+
+
+def _verdict(metric: str, values: Sequence[float]) -> str:
+    """In how many runs the problem was solved."""
+    good = sum(BETTER[metric](value, SOLVED[metric]) == value for value in values)
+    if len(values) > 1:
+        return f"solved {good} of {len(values)}"
+    return "solved" if good else "not solved"
+
+
+def _paper(cell: Cell) -> str:
+    if cell.solved is not None:
+        return "solved" if cell.solved else "not solved"
+    return readable(cell.metric, cell.paper)
+
+
+def _legend(found: Sequence[tuple[Cell, Sequence[Figure]]]) -> str:
+    seeds = max((len(figures) for _, figures in found), default=0)
+    words = [f"Mean ± deviation of up to {seeds} seeds."] if seeds > 1 else []
+    if any(figure.short for _, figures in found for figure in figures):
+        words.append("Short: trained for fewer epochs than planned, because of --epochs-scale or --budget.")
+    if any(cell.solved is not None for cell, _ in found):
+        words.append("Solved: all steps right, or a mean square error of at most 1e-4.")
+    return " ".join(words)
+
+
+def _work(figure: Figure) -> dict[str, Any]:
+    return {
+        "seed": figure.seed,
+        "epochs": figure.epochs,
+        "planned": figure.planned,
+        "short": figure.short,
+        "seconds": math.floor(figure.seconds),
+        "run": figure.folder,
+    }
+
+
+def _rule(columns: int) -> str:
+    return "|" + "---|" * columns
+
+
+def _line(words: Sequence[str]) -> str:
+    return f"| {' | '.join(words)} |"
