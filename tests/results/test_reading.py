@@ -90,7 +90,7 @@ def test_settings_by_their_names_on_the_command_line(runs: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("config.yaml", "!!python/object/apply:os.system ['touch /tmp/never']", "is not valid YAML"),
+        ("config.yaml", "!!python/object/apply:os.system ['touch never']", "is not valid YAML"),
         ("config.yaml", "just words", "must hold settings"),
         ("metrics.csv", "epoch,step\nx,y\n", "is not a table of epochs"),
         ("metrics.csv", "epoch,step\n1,2,3\n", "is not a table of epochs"),
