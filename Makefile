@@ -37,7 +37,7 @@ fit: install  ## train and test the smallest real example
 	$(RUN) -m ckcnn test --config digits.yaml
 
 notebooks: install $(JUPYTER)  ## open the notebooks in JupyterLab
-	$(RUN) -m jupyterlab notebooks
+	$(RUN) -m jupyterlab notebooks $(LAB)
 
 $(JUPYTER): $(INSTALLED)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[notebooks]'
