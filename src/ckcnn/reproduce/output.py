@@ -91,7 +91,7 @@ def markdown(table: Table, found: Sequence[tuple[Cell, Sequence[Figure]]]) -> st
         lines.append(
             _line([row, *(_shown(*places[row, column]) if (row, column) in places else "" for column in columns)])
         )
-    lines += ["", _legend(found), "", _line(["", "", "paper", "ours", "difference", "seed", "epochs", "time", "run"])]
+    lines += ["", *_legend(found), _line(["", "", "paper", "ours", "difference", "seed", "epochs", "time", "run"])]
     lines.append(_rule(9))
     for cell, figures in found:
         for figure in figures:
@@ -133,14 +133,15 @@ def _paper(cell: Cell) -> str:
     return readable(cell.metric, cell.paper)
 
 
-def _legend(found: Sequence[tuple[Cell, Sequence[Figure]]]) -> str:
+def _legend(found: Sequence[tuple[Cell, Sequence[Figure]]]) -> list[str]:
+    """What the words in the table mean, as a paragraph; nothing if there is nothing to explain."""
     seeds = max((len(figures) for _, figures in found), default=0)
     words = [f"Mean ± deviation of up to {seeds} seeds."] if seeds > 1 else []
     if any(figure.short for _, figures in found for figure in figures):
         words.append("Short: trained for fewer epochs than planned, because of --epochs-scale or --budget.")
     if any(cell.solved is not None for cell, _ in found):
         words.append("Solved: all steps right, or a mean square error of at most 1e-4.")
-    return " ".join(words)
+    return [" ".join(words), ""] if words else []
 
 
 def _work(figure: Figure) -> dict[str, Any]:
