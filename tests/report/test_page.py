@@ -14,7 +14,7 @@ import pytest
 
 from ckcnn import CKCNN, checkpoints, results
 from ckcnn.__main__ import main
-from ckcnn.report.comparisons import by_drop
+from ckcnn.report.comparisons import by_drop, comparisons
 from tests.small_runs import config, result_of, write_run, write_search
 
 EVIL = "<script>alert('x')</script>\"&"
@@ -107,6 +107,14 @@ def test_ways_to_tell_what_is_missing_share_the_run_without_gaps(runs: Path) -> 
     assert mask[0] == times[0] < times[1] < mask[1], "up is less on a canvas"
 
 
+def test_runs_of_one_benchmark_are_compared_whatever_they_are_called(runs: Path) -> None:
+    tests = [result_of(0.8), result_of(0.7, 2)]
+    write_run(runs / "mine/version_0", config(name="mine", data__train_dt=2), [0.5], tests)
+    (only,) = comparisons(results.load(runs).runs)
+    assert only.title == "CharacterTrajectories"
+    assert [line.name for line in only.charts[0].lines] == ["mine/version_0, trained at 1/2", "letters/version_0"]
+
+
 def test_says_what_is_missing(runs: Path) -> None:
     page = report(runs)
     assert f"not tested yet: ckcnn test --ckpt_path {runs / 'letters/version_2'}" in page.text
@@ -124,7 +132,7 @@ def test_confusion_counts_every_cell_that_is_not_empty(runs: Path) -> None:
 def test_everything_is_escaped(runs: Path) -> None:
     evil = write_run(
         runs / f"evil{EVIL.replace('/', '')}/version_0",
-        config(name=EVIL, model__omega_0=EVIL, data__drop_rate=0.0),
+        config(name=EVIL, model__omega_0=EVIL, data={"class_path": f"datamodules.{EVIL}"}),
         [0.5],
         [result_of(0.5, confusion=[[1]], classes=[EVIL], machine=EVIL, time=EVIL), result_of(0.4, 2)],
     )

@@ -13,18 +13,18 @@ from ckcnn.results.searches import OMEGA_0
 
 
 class Comparison(NamedTuple):
-    """The charts of one preset or search."""
+    """The charts of one benchmark."""
 
     title: str
     charts: list[Chart]
 
 
 def comparisons(runs: Sequence[Run]) -> list[Comparison]:
-    """For each preset what was tested at several sampling rates, or with several dropped fractions."""
-    presets = defaultdict(list)
+    """For each benchmark what was tested at several sampling rates, or with several dropped fractions."""
+    benchmarks = defaultdict(list)
     for run in runs:
-        presets[run.preset].append(run)
-    made = [Comparison(name, _drawn(by_rate(group), by_drop(group))) for name, group in presets.items()]
+        benchmarks[run.benchmark].append(run)
+    made = [Comparison(name, _drawn(by_rate(group), by_drop(group))) for name, group in benchmarks.items()]
     return [comparison for comparison in made if comparison.charts]
 
 
@@ -38,7 +38,8 @@ def by_rate(runs: Sequence[Run]) -> Chart | None:
         scores = {trained * t["data"]["dt"]["test"]: t["metrics"].get(f"test/{run.metric}") for t in reversed(tests)}
         known = sorted((step, score) for step, score in scores.items() if score is not None)
         if len(known) > 1:
-            lines.append(Line(_rate_name(run, trained, drop_rate), known, "both"))
+            name = run.name if len({other.preset for other in runs}) > 1 else run.folder.path.name
+            lines.append(Line(name + _circumstances(trained, drop_rate), known, "both"))
     if not lines:
         return None
     ticks = [(step, _rate(step)) for step in sorted({step for line in lines for step, _ in line.points})]
@@ -89,10 +90,9 @@ def _mean_line(name: str, scores: dict[float, list[float]]) -> Line:
     return Line(name + several, means, "both")
 
 
-def _rate_name(run: Run, trained: float, drop_rate: float) -> str:
+def _circumstances(trained: float, drop_rate: float) -> str:
     at = f", trained at {_rate(trained)}" if trained != 1 else ""
-    dropped = f", {drop_rate:.0%} dropped" if drop_rate else ""
-    return run.name.rpartition("/")[2] + at + dropped
+    return at + (f", {drop_rate:.0%} dropped" if drop_rate else "")
 
 
 def _rate(step: float) -> str:

@@ -76,8 +76,9 @@ def _columns(run: Run, size: int | None) -> dict[str, Column]:
     validation = best[f"val/{metric}"] if best else None
     gap = Column("-")
     if score is not None and paper is not None:
-        good = BETTER[metric](score, paper) == score
-        gap = Column(difference(metric, score, paper), score - paper, "good" if good else "bad")
+        text = difference(metric, score, paper)
+        mood = "" if not float(text) else "good" if BETTER[metric](score, paper) == score else "bad"
+        gap = Column(text, score - paper, mood)
     test = run.test or {}
     return {
         "metric": Column(metric or "-", metric),

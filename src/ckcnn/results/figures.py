@@ -38,8 +38,11 @@ def difference(name: str, ours: float, theirs: float) -> str:
     Example:
         >>> difference("accuracy", 0.9907, 0.9953), difference("auroc", 0.918, 0.895)
         ('-0.46', '+0.023')
+        >>> difference("accuracy", 0.99068, 0.9907)  # equal, as far as it is shown
+        '0.00'
     """
-    return f"{100 * (ours - theirs):+.2f}" if name.endswith(_PERCENT) else f"{ours - theirs:+.3g}"
+    text = f"{100 * (ours - theirs):+.2f}" if name.endswith(_PERCENT) else f"{ours - theirs:+.3g}"
+    return text if float(text) else text[1:]
 
 
 def duration(seconds: float) -> str:

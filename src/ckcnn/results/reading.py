@@ -17,6 +17,10 @@ from ckcnn.runs import RunFolder
 if TYPE_CHECKING:
     from ckcnn.nn import CKNet, CKTextNet
 
+# What is done to data does not make it another benchmark.
+_TREATMENT = {"root", "cache", "num_workers", "batch_size", "seed", "standardise", "pad", "keep"}
+_TREATMENT |= {"drop_rate", "missing", "train_dt", "test_dt"}
+
 
 @dataclass(frozen=True)
 class Run:
@@ -56,6 +60,14 @@ class Run:
         """The class of the model, such as ``CKCNN``."""
         return str((self.config.get("model") or {}).get("class_path", "?")).rpartition(".")[2]
 
+    @property
+    def benchmark(self) -> str:
+        """The data that it is about, such as ``CopyMemory, length 200``, however it is sampled."""
+        data = self.config.get("data") or {}
+        options = {name: v for name, v in (data.get("init_args") or {}).items() if name not in _TREATMENT and v}
+        words = [name if value is True else f"{name} {value}" for name, value in options.items()]
+        return ", ".join([str(data.get("class_path", "?")).rpartition(".")[2], *words])
+
     def setting(self, key: str, default: Any = None) -> Any:
         """A setting by its name on the command line, such as ``data.drop_rate`` or ``model.omega_0``."""
         part, _, name = key.partition(".")
@@ -93,7 +105,7 @@ class Run:
     def best(self) -> Mapping[str, float] | None:
         """The epoch that was kept: the best value on the validation split; of equal ones the smallest loss."""
         column = f"val/{self.metric}"
-        rows = [row for row in self.epochs if column in row]
+        rows = (row for row in self.epochs if column in row)
         sign = 1 if self.metric in BETTER and BETTER[self.metric] is min else -1
         return min(rows, key=lambda row: (sign * row[column], row.get("val/loss", 0.0)), default=None)
 
