@@ -79,7 +79,8 @@ def test_what_is_cut_off_is_tested_and_goes_on(here: Path) -> None:
     cut = len(run.epochs)
     assert 2 <= cut < 20
     assert {test["data"]["test_dt"] for test in run.tests} == {1, 2}
-    assert told[-1].endswith("so far, it was cut off")
+    assert told[-2].endswith("so far, it was cut off")
+    assert told[-1].endswith(f": accuracy {100 * (run.score or 0):.2f} %"), "and tested"
     runner(task, Stop(), told).run([task])
     run = task.run()
     assert run is not None

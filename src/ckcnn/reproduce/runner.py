@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 from ckcnn.processes import CommandProcess, alone
 from ckcnn.reproduce.description import Cell
 from ckcnn.reproduce.jobs import Job, missing_tests
-from ckcnn.results.figures import duration
+from ckcnn.results.figures import duration, readable
 from ckcnn.stopping import Stop
 
 _POLL = 0.2  # seconds
@@ -90,10 +90,14 @@ class Runner:
         run = job.run()
         if run is None or run.folder.best() is None or job.name in self.failures:
             return
-        for words in missing_tests(run, [cell for cell in self.cells if cell.training == job.training]):
+        wanted = missing_tests(run, [cell for cell in self.cells if cell.training == job.training])
+        for words in wanted:
             if reason := self._command(words, job, share, to_the_end=True):
                 self._fail(job, title, reason)
                 return
+        if wanted and (run := job.run()):
+            paper = f", the paper has {readable(run.metric or '', run.paper)}" if run.paper is not None else ""
+            self.tell(f"{title}: {run.metric} {readable(run.metric or '', run.score)}{paper}")
 
     def _command(self, words: Sequence[str], job: Job, share: Mapping[str, str], to_the_end: bool = False) -> str:
         """Runs a command of ``ckcnn``; returns why it failed, or nothing, also if it was stopped and can go on."""
