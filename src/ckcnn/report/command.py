@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from rich.console import Console
 from rich.progress import track
 
 from ckcnn import results
@@ -25,7 +26,9 @@ def main(argv: Sequence[str]) -> int:
     check_output(options.output, ".html", ".htm")
     torch.set_num_threads(1)  # the kernels are small, and the machine may be training
     found = results.load(options.folder)
-    views = [view(run) for run in track(found.runs, "reading runs", transient=True)]
+    console = Console(stderr=True)
+    reading = track(found.runs, "reading runs", console=console, transient=True, disable=not console.is_terminal)
+    views = [view(run) for run in reading]
     page = render(found, views, options.title or f"{options.folder.absolute().name}: what the runs reached")
     with replacing(options.output) as file:
         file.write(page.encode())

@@ -121,7 +121,9 @@ def _list(tables: Sequence[Table], options: argparse.Namespace, others: Sequence
         jobs = jobs_of([table], options.seeds, options.runs, options.epochs_scale)
         states = {job: _state(job) for job in jobs}
         rest = 0.0
-        for job in track([job for job in jobs if states[job] != "done"], f"measuring {table.name}", transient=True):
+        open_jobs = [job for job in jobs if states[job] != "done"]
+        hidden = not console.is_terminal
+        for job in track(open_jobs, f"measuring {table.name}", console=console, transient=True, disable=hidden):
             run = job.run()
             done = len(run.epochs) / job.epochs if run else 0.0
             rest += (1 - done) * estimates.seconds(job)
