@@ -12,11 +12,10 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 
 import ckcnn
 from ckcnn import checkpoints
+from ckcnn.presets import PLACES
 from ckcnn.runs import RunFolder
 from ckcnn.training import SequenceModule
 from datamodules import SequenceDataModule
-
-PLACES = ("root", "cache", "num_workers")  # settings of the data that do not change it
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import ckcnn
+from ckcnn.presets import PLACES
 from ckcnn.report import charts
 from ckcnn.report.comparisons import comparisons, omega_0
 from ckcnn.report.runs import RunView
 from ckcnn.results import Results, Run
-from ckcnn.results.figures import readable
+from ckcnn.results.figures import readable, short
 
 _NUMBERS = ("parameters", "validation", "test", "paper", "difference", "epochs", "time")
-_PLACES = ("root", "cache", "num_workers")  # settings that do not change a run
 _MOST = 5  # differing settings that are shown
 
 
@@ -53,7 +53,7 @@ def render(results: Results, views: Sequence[RunView], title: str) -> str:
         hash=_hash,
         count=count,
         readable=readable,
-        short=_short,
+        short=short,
     )
 
 
@@ -67,7 +67,7 @@ def differing_settings(runs: Sequence[Run]) -> dict[str, str]:
         keys = list(dict.fromkeys(key for _, settings in group for key in settings))
         varied = [key for key in keys if len({str(settings.get(key)) for _, settings in group}) > 1]
         for run, settings in group:
-            texts = [f"{key} {_short(settings[key])}" for key in varied if settings.get(key) is not None]
+            texts = [f"{key} {short(settings[key])}" for key in varied if settings.get(key) is not None]
             told[run.name] = ", ".join(texts[:_MOST]) + (", …" if len(texts) > _MOST else "")
     return told
 
@@ -77,7 +77,7 @@ def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
     for part in ("data", "model"):
         group = config.get(part)
         inner = group.get("init_args") if isinstance(group, Mapping) else None
-        settings |= {key: value for key, value in (inner or {}).items() if key not in _PLACES}
+        settings |= {key: value for key, value in (inner or {}).items() if key not in PLACES}
     return settings
 
 
@@ -100,7 +100,3 @@ def count(number: int, what: str) -> str:
     """
     ending = "" if number == 1 else "es" if what.endswith("ch") else "s"
     return f"{number} {what}{ending}"
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)

@@ -24,7 +24,7 @@ from ckcnn.reproduce.estimate import Estimates, Models
 from ckcnn.reproduce.jobs import Job, jobs_of
 from ckcnn.reproduce.runner import Runner
 from ckcnn.reproduce.tables import PRESETS, TABLES
-from ckcnn.results.figures import duration
+from ckcnn.results.figures import roughly
 from ckcnn.stopping import Stop, signals
 
 _TO_SAVE = 10.0  # seconds of the budget that are kept for ending
@@ -128,7 +128,7 @@ def _list(tables: Sequence[Table], options: argparse.Namespace, others: Sequence
             done = len(run.epochs) / job.epochs if run else 0.0
             rest += (1 - done) * estimates.seconds(job)
         counts = [str(list(states.values()).count(state)) for state in ("done", "cut off")]
-        time_left = duration(rest / options.workers) if rest else "-"
+        time_left = roughly(rest / options.workers) if rest else "-"
         lines.add_row(table.name, str(len(table.cells)), str(len(jobs)), *counts, time_left)
     console.print(lines)
     console.print(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 BETTER = {"auroc": max, "accuracy": max, "bpc": min, "mse": min}  # the first one that a run has says how good it is
 _PERCENT = ("accuracy",)
@@ -45,6 +46,16 @@ def difference(name: str, ours: float, theirs: float) -> str:
     return text if float(text) else text[1:]
 
 
+def short(value: Any) -> str:
+    """A setting, in few letters.
+
+    Example:
+        >>> short(61.0548), short(30), short(None)
+        ('61.05', '30', '')
+    """
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
 def duration(seconds: float) -> str:
     """A stretch of time, in two units.
 
@@ -58,3 +69,16 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def roughly(seconds: float) -> str:
+    """A stretch of time that is only estimated.
+
+    Example:
+        >>> roughly(45), roughly(600), roughly(9000)
+        ('45 s', '10 min', '2 h 30 min')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ckcnn.nn import CKNet, CKTextNet
 
 # What is done to data does not make it another benchmark.
-_TREATMENT = {"root", "cache", "num_workers", "batch_size", "seed", "standardise", "pad", "keep"}
+_TREATMENT = {*presets.PLACES, "batch_size", "seed", "standardise", "pad", "keep"}
 _TREATMENT |= {"drop_rate", "missing", "train_dt", "test_dt"}
 
 

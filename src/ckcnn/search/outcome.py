@@ -18,7 +18,8 @@ from rich.table import Table
 
 from ckcnn import metrics_table, presets
 from ckcnn.files import replacing
-from ckcnn.search.space import OMEGA_0
+from ckcnn.results.figures import short
+from ckcnn.results.searches import OMEGA_0
 from ckcnn.search.storage import superseded
 
 _SHOWN = 10  # of the best trials
@@ -136,9 +137,7 @@ class Outcome:
             table = Table("trial", self.monitor, *keys, "best epoch", "epochs", "seconds", box=None, pad_edge=False)
             for trial in best:
                 notes = [str(trial.user_attrs.get(name, "")) for name in ("best_epoch", "epochs", "seconds")]
-                table.add_row(
-                    str(trial.number), f"{trial.value:.4f}", *(readable(trial.params[k]) for k in keys), *notes
-                )
+                table.add_row(str(trial.number), f"{trial.value:.4f}", *(short(trial.params[k]) for k in keys), *notes)
             console.print(table)
         for row in self.rows():
             if row["state"] == "failed":
@@ -150,11 +149,6 @@ def score(trial: FrozenTrial) -> float | None:
     if trial.state == TrialState.COMPLETE:
         return trial.value
     return trial.intermediate_values[max(trial.intermediate_values)] if trial.intermediate_values else None
-
-
-def readable(value: Any) -> str:
-    """A value of a trial, short."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _silent(trial: FrozenTrial) -> str | None:

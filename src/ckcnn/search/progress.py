@@ -14,7 +14,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from ckcnn.search.outcome import Outcome, readable, score
+from ckcnn.results.figures import roughly, short
+from ckcnn.search.outcome import Outcome, score
 from ckcnn.stopping import Stop
 
 
@@ -72,7 +73,7 @@ class Progress:
         words.append(f"{done} of {self.trials} trials done")
         words += [f"{self.outcome.count(state)} {state}" for state in ("pruned", "failed") if self.outcome.count(state)]
         left = self.seconds_left(self.trials - done)
-        return ", ".join([*words, *([] if math.isnan(left) else [f"about {spelled(left)} left"])])
+        return ", ".join([*words, *([] if math.isnan(left) else [f"about {roughly(left)} left"])])
 
     def seconds_left(self, trials: int) -> float:
         """How long the rest will take if it goes on like this, or until the budget ends; NaN if nothing is known."""
@@ -91,17 +92,4 @@ class Progress:
 
 def described(values: Mapping[str, Any]) -> str:
     """The values of a trial, with short names."""
-    return ", ".join(f"{key.rpartition('.')[2]} {readable(value)}" for key, value in values.items())
-
-
-def spelled(seconds: float) -> str:
-    """A stretch of time.
-
-    Example:
-        >>> spelled(45), spelled(600), spelled(9000)
-        ('45 s', '10 min', '2 h 30 min')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+    return ", ".join(f"{key.rpartition('.')[2]} {short(value)}" for key, value in values.items())

@@ -11,7 +11,8 @@ import yaml
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import Trial
 
-OMEGA_0 = "model.omega_0"
+from ckcnn.results.searches import OMEGA_0
+
 Space = Mapping[str, BaseDistribution]
 _FORMS = "KEY=LOW:HIGH, KEY=LOW:HIGH:log or KEY=A,B,C"
 

@@ -13,7 +13,7 @@ from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
 
-from ckcnn.choice import PLACES
+from ckcnn.presets import PLACES
 from ckcnn.search.space import Space
 
 _TRAINER = (
