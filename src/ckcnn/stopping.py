@@ -14,6 +14,7 @@ from typing import Any
 
 from ckcnn.callbacks import requeue
 
+_TO_SAVE = 10.0  # seconds of the budget that are kept for ending
 _SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "stopped by SIGTERM"}
 
 
@@ -23,6 +24,11 @@ class Stop:
 
     deadline: float = math.inf
     reason: str = ""
+
+    @classmethod
+    def after(cls, budget: float) -> Stop:
+        """When a budget of seconds is used up, but for what ending takes."""
+        return cls(time.monotonic() + max(0.0, budget - _TO_SAVE))
 
     def now(self) -> bool:
         """Whether everything that runs is to stop."""

@@ -19,9 +19,9 @@ from optuna.trial import TrialState
 from ckcnn import checkpoints, metrics_table
 from ckcnn.__main__ import main
 from ckcnn.processes import shares, threads
+from ckcnn.rehearsal import WeightlessRehearsal
 from ckcnn.runs import RunFolder
 from ckcnn.search import storage
-from ckcnn.search.command import Rehearsal
 from ckcnn.search.objective import Objective
 
 SMALL = [
@@ -95,14 +95,14 @@ def test_the_picture_and_the_overlay_of_the_winner(searched: Path) -> None:
     )
     values = yaml.safe_load((searched / "best.yaml").read_text())["model"]["init_args"]
     assert values == {"omega_0": float(best["model.omega_0"]), "learning_rate": 2e-3}
-    config = Rehearsal("fit", [*SMALL, "--config", str(searched / "best.yaml")]).config
+    config = WeightlessRehearsal("fit", [*SMALL, "--config", str(searched / "best.yaml")]).config
     assert config.model.init_args.omega_0 == values["omega_0"]
 
 
 def test_the_overlay_wins_over_the_row_of_the_paper(tmp_path: Path) -> None:
     (tmp_path / "best.yaml").write_text("model: {init_args: {omega_0: 12.5}}")
     words = ["--config", "copy_memory.yaml", "--config", "best.yaml", "--data.length=200"]
-    config = Rehearsal("fit", words).config
+    config = WeightlessRehearsal("fit", words).config
     assert config.model.init_args.omega_0 == 12.5  # the preset has 34.71 for this length
     assert config.paper["size"] == 15526
 

@@ -94,23 +94,22 @@ def chart(
         x_ticks: values and texts along the x axis, instead of round numbers.
         mark: where to draw a vertical line.
     """
-    lines = [line for line in lines if line.drawable(log_x)]
-    if not lines:
+    drawable = [(line, points) for line in lines if (points := line.drawable(log_x))]
+    if not drawable:
         return None
-    shown = lines[:_LINES]
-    points = [point for line in shown for point in line.drawable(log_x)]
+    shown = drawable[:_LINES]
+    points = [point for _, line_points in shown for point in line_points]
     ys = [y for _, y in points]
     log_y = min(ys) > 0 and max(ys) / min(ys) > _WIDE
     x_axis = Axis.over([x for x, _ in points], CANVAS["left"], CANVAS["right"], log_x, 0.02)
     y_axis = Axis.over(ys, CANVAS["bottom"], CANVAS["top"], log_y, 0.06)
     ticks = x_axis.ticks() if x_ticks is None else [(x_axis(value), text) for value, text in x_ticks]
-    drawn = [_draw(line, x_axis, y_axis) for line in shown]
+    drawn = [_draw(line, line_points, x_axis, y_axis) for line, line_points in shown]
     at = None if mark is None else x_axis(mark)
-    return Chart(title, x_label, ticks, y_axis.ticks(percent), drawn, at, len(lines) - len(shown))
+    return Chart(title, x_label, ticks, y_axis.ticks(percent), drawn, at, len(drawable) - len(shown))
 
 
-def _draw(line: Line, x_axis: Axis, y_axis: Axis) -> Drawn:
-    points = line.drawable(x_axis.log)
+def _draw(line: Line, points: list[tuple[float, float]], x_axis: Axis, y_axis: Axis) -> Drawn:
     thin = _thin(points) if line.look == "line" else points
     placed = [(x_axis(x), y_axis(y)) for x, y in thin]
     path = "M" + " ".join(f"{x:g},{y:g}" for x, y in placed) if line.look in ("line", "both") else ""

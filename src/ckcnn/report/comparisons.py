@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ckcnn.report.charts import Chart, Line, chart
 from ckcnn.results import Run, Search
+from ckcnn.results.figures import in_percent
 from ckcnn.results.searches import OMEGA_0
 
 
@@ -80,7 +81,7 @@ def omega_0(search: Search) -> Chart | None:
     lines = [Line(f"{state} trials", search.points(state), look) for state, look in looks.items()]
     best = search.ranked[0].get(OMEGA_0) if search.ranked else None
     mark = best if isinstance(best, float) and best > 0 else None
-    percent = search.monitor.endswith("accuracy")
+    percent = in_percent(search.monitor)
     return chart(f"{search.monitor} against omega_0", "omega_0", lines, percent=percent, log_x=True, mark=mark)
 
 
@@ -101,7 +102,7 @@ def _rate(step: float) -> str:
 
 
 def _in_percent(runs: Sequence[Run]) -> bool:
-    return all(run.metric == "accuracy" for run in runs)
+    return all(in_percent(run.metric) for run in runs)
 
 
 def _drawn(*charts: Chart | None) -> list[Chart]:

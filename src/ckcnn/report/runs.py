@@ -11,7 +11,7 @@ from torch import Tensor
 from ckcnn.report.charts import Chart, Line, chart
 from ckcnn.report.confusion import Matrix, matrix
 from ckcnn.results import Run
-from ckcnn.results.figures import BETTER, difference, duration, readable
+from ckcnn.results.figures import BETTER, difference, duration, in_percent, readable
 from ckcnn.results.learned import LearnedKernels, kernels
 
 _FACTS = ("omega_0", "kernel", "learning_rate", "schedule", "dropout", "hidden_channels", "num_blocks")
@@ -114,7 +114,7 @@ def _curves(run: Run) -> list[Chart]:
             name = f"{split}/{metric}"
             points = [(row["epoch"], row[name]) for row in run.epochs if name in row]
             lines.append(Line({"val": "validation", "train": "training"}[split], points))
-        charts.append(chart(str(metric), "epoch", lines, percent=metric == "accuracy", mark=best))
+        charts.append(chart(str(metric), "epoch", lines, percent=in_percent(metric), mark=best))
     return [made for made in charts if made is not None]
 
 

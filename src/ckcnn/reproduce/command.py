@@ -18,16 +18,16 @@ from ckcnn import processes
 from ckcnn.arguments import Parser, seconds
 from ckcnn.hints import nearest
 from ckcnn.quiet import make_quiet
+from ckcnn.rehearsal import WeightlessRehearsal
 from ckcnn.reproduce import output, slurm
 from ckcnn.reproduce.description import Table
-from ckcnn.reproduce.estimate import Estimates, Models
+from ckcnn.reproduce.estimate import Estimates
 from ckcnn.reproduce.jobs import Job, jobs_of
 from ckcnn.reproduce.runner import Runner
 from ckcnn.reproduce.tables import PRESETS, TABLES
+from ckcnn.results import Run
 from ckcnn.results.figures import roughly
 from ckcnn.stopping import Stop, signals
-
-_TO_SAVE = 10.0  # seconds of the budget that are kept for ending
 
 
 def main(argv: Sequence[str]) -> int:
@@ -55,7 +55,9 @@ def main(argv: Sequence[str]) -> int:
                 f"--job must be in 0 ... {len(jobs) - 1}, the trainings of these tables, got {options.job}"
             )
         jobs = [jobs[options.job]]
-    Models("fit", [*jobs[0].training.arguments(), *others])  # a mistake in the other options is told at once
+    WeightlessRehearsal(
+        "fit", [*jobs[0].training.arguments(), *others]
+    )  # a mistake in the other options is told at once
     return _reproduce(tables, jobs, options, others, console)
 
 
@@ -119,15 +121,15 @@ def _list(tables: Sequence[Table], options: argparse.Namespace, others: Sequence
     lines = Lines("table", "cells", "runs", "done", "cut off", "the rest takes", box=None, pad_edge=False)
     for table in tables:
         jobs = jobs_of([table], options.seeds, options.runs, options.epochs_scale)
-        states = {job: _state(job) for job in jobs}
+        runs = [(job, job.run()) for job in jobs]
+        states = [_state(job, run) for job, run in runs]
         rest = 0.0
-        open_jobs = [job for job in jobs if states[job] != "done"]
+        unfinished = [pair for pair, state in zip(runs, states, strict=True) if state != "done"]
         hidden = not console.is_terminal
-        for job in track(open_jobs, f"measuring {table.name}", console=console, transient=True, disable=hidden):
-            run = job.run()
+        for job, run in track(unfinished, f"measuring {table.name}", console=console, transient=True, disable=hidden):
             done = len(run.epochs) / job.epochs if run else 0.0
             rest += (1 - done) * estimates.seconds(job)
-        counts = [str(list(states.values()).count(state)) for state in ("done", "cut off")]
+        counts = [str(states.count(state)) for state in ("done", "cut off")]
         time_left = roughly(rest / options.workers) if rest else "-"
         lines.add_row(table.name, str(len(table.cells)), str(len(jobs)), *counts, time_left)
     console.print(lines)
@@ -137,8 +139,7 @@ def _list(tables: Sequence[Table], options: argparse.Namespace, others: Sequence
     )
 
 
-def _state(job: Job) -> str:
-    run = job.run()
+def _state(job: Job, run: Run | None) -> str:
     if run is None or not run.epochs:
         return "missing"
     return "done" if job.is_finished(run) else "cut off"
@@ -147,7 +148,7 @@ def _state(job: Job) -> str:
 def _reproduce(
     tables: Sequence[Table], jobs: Sequence[Job], options: argparse.Namespace, others: Sequence[str], console: Console
 ) -> int:
-    stop = Stop(time.monotonic() + max(0.0, options.budget - _TO_SAVE))
+    stop = Stop.after(options.budget)
     processes.warm_up()
     every = jobs_of(tables, options.seeds, options.runs, options.epochs_scale)
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ckcnn.cli import CKCNNCLI
 from ckcnn.files import replacing
+from ckcnn.rehearsal import Rehearsal
 from ckcnn.reproduce.jobs import Job
 from ckcnn.results.writing import machine
 from datamodules import SequenceBatch, SequenceDataModule
@@ -24,13 +24,6 @@ _SHAPES = {  # settings that the time of a step depends on
     "data": ("class_path", "length", "mfcc", "train_dt", "batch_size", "window"),
     "model": ("class_path", "hidden_channels", "num_blocks", "kernel"),
 }
-
-
-class Models(CKCNNCLI):
-    """Makes data and model of a training, but nothing that trains or writes."""
-
-    def instantiate_trainer(self, **kwargs: Any) -> Any:
-        return None
 
 
 class Estimates:
@@ -67,7 +60,7 @@ def shape_of(settings: dict[str, Any]) -> str:
 
 def seconds_per_epoch(arguments: list[str]) -> float:
     """Of training and validation, from a few steps on random data of the right shape."""
-    made = Models("fit", arguments)
+    made = Rehearsal("fit", arguments)
     data, model = made.datamodule, made.model.train()
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     batch = random_batch(data)

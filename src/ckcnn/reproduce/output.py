@@ -14,7 +14,7 @@ from ckcnn.files import replacing
 from ckcnn.reproduce.description import Cell, Table
 from ckcnn.reproduce.jobs import Job, result_of
 from ckcnn.results import Run
-from ckcnn.results.figures import BETTER, difference, duration, readable
+from ckcnn.results.figures import BETTER, difference, duration, in_percent, readable
 
 SOLVED = {"accuracy": 1.0, "mse": 1e-4}
 
@@ -116,7 +116,7 @@ def _shown(cell: Cell, figures: Sequence[Figure]) -> str:
 
 def _spread(metric: str, values: Sequence[float]) -> str:
     deviation = statistics.stdev(values)
-    return f"{100 * deviation:.2f}" if metric == "accuracy" else f"{deviation:.2g}"
+    return f"{100 * deviation:.2f}" if in_percent(metric) else f"{deviation:.2g}"
 
 
 def _verdict(metric: str, values: Sequence[float]) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 BETTER = {"auroc": max, "accuracy": max, "bpc": min, "mse": min}  # the first one that a run has says how good it is
-_PERCENT = ("accuracy",)
 
 
 def main_metric(names: Iterable[str]) -> str | None:
@@ -21,6 +20,11 @@ def main_metric(names: Iterable[str]) -> str | None:
     return next((metric for metric in BETTER if metric in known), None)
 
 
+def in_percent(name: str | None) -> bool:
+    """Whether people write a metric as a percentage."""
+    return name is not None and name.endswith("accuracy")
+
+
 def readable(name: str, value: float | None) -> str:
     """A metric as people write it.
 
@@ -30,7 +34,7 @@ def readable(name: str, value: float | None) -> str:
     """
     if value is None:
         return "-"
-    return f"{100 * value:.2f} %" if name.endswith(_PERCENT) and math.isfinite(value) else f"{value:.4g}"
+    return f"{100 * value:.2f} %" if in_percent(name) and math.isfinite(value) else f"{value:.4g}"
 
 
 def difference(name: str, ours: float, theirs: float) -> str:
@@ -42,7 +46,7 @@ def difference(name: str, ours: float, theirs: float) -> str:
         >>> difference("accuracy", 0.99068, 0.9907)  # equal, as far as it is shown
         '0.00'
     """
-    text = f"{100 * (ours - theirs):+.2f}" if name.endswith(_PERCENT) else f"{ours - theirs:+.3g}"
+    text = f"{100 * (ours - theirs):+.2f}" if in_percent(name) else f"{ours - theirs:+.3g}"
     return text if float(text) else text[1:]
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 import os
 import shlex
-import time
 import warnings
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import optuna
 import torch
@@ -19,9 +17,9 @@ from optuna.trial import FrozenTrial
 from rich.console import Console
 
 from ckcnn import processes
-from ckcnn.cli import CKCNNCLI
 from ckcnn.hints import nearest
 from ckcnn.quiet import make_quiet
+from ckcnn.rehearsal import WeightlessRehearsal
 from ckcnn.search import arguments, space
 from ckcnn.search.objective import Objective, TrialFailed, TrialInterrupted
 from ckcnn.search.outcome import STATES, Outcome
@@ -30,22 +28,6 @@ from ckcnn.search.storage import fail_dead, is_taken_over, open_storage, retry, 
 from ckcnn.search.strategies import make_pruner, make_sampler
 from ckcnn.search.study import open_study, question
 from ckcnn.stopping import Stop, signals
-
-_TO_SAVE = 10.0  # seconds of the budget that are kept for ending
-
-
-class Rehearsal(CKCNNCLI):
-    """Makes data and model of a trial, but nothing that trains or writes, and without the memory for the weights."""
-
-    def instantiate_classes(self) -> None:
-        try:
-            with torch.device("meta"):
-                super().instantiate_classes()
-        except (RuntimeError, NotImplementedError):  # a model of the user's that computes with its weights
-            super().instantiate_classes()
-
-    def instantiate_trainer(self, **kwargs: Any) -> Any:
-        return None
 
 
 def main(argv: Sequence[str]) -> int:
@@ -58,13 +40,13 @@ def main(argv: Sequence[str]) -> int:
         ValueError: for a mistake of the user, before anything is trained.
     """
     options, others = arguments.parse(argv)
-    stop = Stop(time.monotonic() + max(0.0, options.budget - _TO_SAVE))
+    stop = Stop.after(options.budget)
     _refuse_launchers()
     processes.warm_up()
     make_quiet()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=ExperimentalWarning)  # of Optuna: heartbeats and retries
-    rehearsal = Rehearsal("fit", others)
+    rehearsal = WeightlessRehearsal("fit", others)
     wanted = _space(options, rehearsal, others)
     if options.strategy == "grid":
         options.trials = math.prod(len(points) for points in space.grid(wanted, options.trials).values())
@@ -92,7 +74,7 @@ def _refuse_launchers() -> None:
         )
 
 
-def _space(options: Namespace, rehearsal: Rehearsal, others: Sequence[str]) -> space.Space:
+def _space(options: Namespace, rehearsal: WeightlessRehearsal, others: Sequence[str]) -> space.Space:
     """What is searched, after every end and choice of it was tried on the model."""
     has_omega_0 = "omega_0" in rehearsal.config.model.init_args
     wanted = space.parse(options.space, (options.low, options.high) if has_omega_0 else None)
@@ -103,7 +85,7 @@ def _space(options: Namespace, rehearsal: Rehearsal, others: Sequence[str]) -> s
     if not wanted:
         raise ValueError(f"{type(rehearsal.model).__name__} has no omega_0; name what to search with --space")
     for values in space.corners(wanted):
-        Rehearsal("fit", [*others, *space.flags(values)])
+        WeightlessRehearsal("fit", [*others, *space.flags(values)])
     return wanted
 
 
