@@ -63,13 +63,17 @@ def test_every_row_has_the_size_of_the_paper(command: str, monkeypatch: pytest.M
         ("adding.yaml --data.length 1000 --model.omega_0 5", {"model.omega_0": 5.0, "trainer.max_epochs": 30}),
         ("adding.yaml --data.length 500", {"model.omega_0": 14.55, "trainer.max_epochs": 20}),
         ("pmnist.yaml --config large.yaml", {"model.omega_0": 42.161651744476515, "model.input_dropout": 0.2}),
+        (
+            "pmnist.yaml --config fast.yaml",
+            {"model.omega_0": "auto", "trainer.max_epochs": 20},
+        ),
         ("character_trajectories.yaml --data.drop_rate 0.5", {"model.kernel_penalty": 1e-4, "model.dropout": 0.0}),
         ("character_trajectories.yaml --data.train_dt 8", {"model.omega_0": 12.589391905289371, "model.dropout": 0.1}),
         ("speech_raw.yaml --data.drop_rate 0.7", {"model.weight_dropout": 0.1, "model.kernel_penalty": 0.0}),
         ("copy_memory.yaml --data.length 200 --model GRU", {"model.hidden_channels": 10, "trainer.max_epochs": 50}),
     ],
 )
-def test_values(command: str, expected: dict[str, float], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_values(command: str, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     cli = parsed(command, monkeypatch, tmp_path)
     assert {key: presets.value_of(cli.config, key) for key in expected} == expected
 

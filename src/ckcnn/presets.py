@@ -16,7 +16,7 @@ from ckcnn.hints import nearest
 from ckcnn.runs import RunFolder
 
 FOLDER = Path(next(iter(lightning_configs.__path__)))
-OVERLAYS = ("cluster", "debug", "large")  # they change a preset and are none themselves
+OVERLAYS = ("cluster", "debug", "fast", "large")  # they change a preset and are none themselves
 BASE = FOLDER / "base.yaml"
 PLACES = ("root", "cache", "num_workers")  # settings of the data that do not change it
 DEFAULTS = {"data.train_dt": 1, "data.drop_rate": 0.0}  # that presets do not write down

@@ -109,6 +109,7 @@ def test_a_failing_run_is_told_and_the_others_go_on(here: Path) -> None:
         (["stress", "--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["stress", "--epochs-scale", "2"], "--epochs-scale must be in (0, 1], a fraction of the epochs, got 2"),
         (["stress", "--budget", "soon"], "must be a time such as 90s"),
+        (["stress", "--overlays", "fats"], "there is no file fats, nor a preset of this name; did you mean fast?"),
         (["stress", "--job", "30"], "--job must be in 0 ... 29, the trainings of these tables, got 30"),
         (["stress", "--trainer.max_epoch=3"], "max_epoch"),
     ],
@@ -120,13 +121,13 @@ def test_mistakes(here: Path, capsys: pytest.CaptureFixture[str], arguments: lis
 
 
 def test_a_job_array_has_a_job_for_each_training(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["reproduce", "resolution", "--only", "ct", "--seeds", "3", "--submit", "slurm", "--trainer.precision=bf16"]
-    assert main(words) == 0
+    words = ["reproduce", "resolution", "--only", "ct", "--overlays", "fast", "--seeds", "3", "--submit", "slurm"]
+    assert main([*words, "--trainer.precision=bf16"]) == 0
     script = (here / "reproduce.sbatch").read_text()
     assert "#SBATCH --array=0-11\n" in script
     assert (
-        "ckcnn reproduce resolution --seeds=3 --runs=runs/reproduce --output=tables --epochs-scale=1 --only ct"
-        in script
+        "ckcnn reproduce resolution --seeds=3 --runs=runs/reproduce --output=tables --epochs-scale=1 --only ct "
+        "--overlays fast" in script
     )
     assert '--trainer.precision=bf16 --job "$SLURM_ARRAY_TASK_ID"' in script
     assert "12 jobs written to reproduce.sbatch" in capsys.readouterr().out

@@ -19,7 +19,7 @@ def test_the_tables_of_the_paper_are_there_with_all_their_cells() -> None:
         "stress": (30, 30),
         "discrete": (7, 7),
         "timeseries": (3, 3),
-        "irregular": (9, 9),
+        "irregular": (15, 15),
         "resolution": (40, 8),
         "nonlinearity": (16, 16),
         "depth": (8, 7),
@@ -80,3 +80,13 @@ def test_a_part_of_a_table() -> None:
         ("copy, CKCNN", "1000"),
     ]
     assert TABLES["stress"].only([], [], []).cells == TABLES["stress"].cells
+
+
+def test_a_table_can_be_trained_with_an_overlay() -> None:
+    table = TABLES["discrete"].only(["pmnist"], ["CKCNN"], []).with_overlays(["fast"])
+    assert (table.name, table.title) == ("discrete-fast", "Discrete sequences (Tab. 1), with fast.yaml")
+    (training,) = table.trainings()
+    assert training.arguments() == ["--config", "pmnist.yaml", "--config", "fast.yaml"]
+    job = Job(training, 0, presets.FOLDER)
+    assert (job.name, job.planned) == ("pmnist-fast-seed=0", 20)
+    assert TABLES["stress"].with_overlays([]) is TABLES["stress"]

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table as Lines
 
-from ckcnn import processes
+from ckcnn import presets, processes
 from ckcnn.arguments import Parser, seconds
 from ckcnn.hints import nearest
 from ckcnn.quiet import make_quiet
@@ -79,6 +79,7 @@ def _parser() -> Parser:
         "--budget", type=seconds, default=math.inf, metavar="TIME", help="end after this time: 90m, 12h"
     )
     parser.add_argument("--epochs-scale", type=float, default=1.0, metavar="X", help="fraction of the epochs")
+    parser.add_argument("--overlays", nargs="+", default=[], metavar="NAME", help="behind every preset, such as fast")
     parser.add_argument("--workers", type=int, default=1, help="runs side by side (default: 1)")
     parser.add_argument("--runs", type=Path, default=Path("runs/reproduce"), help="folder of the runs")
     parser.add_argument("--output", type=Path, default=Path("tables"), help="folder of the tables (default: tables)")
@@ -95,6 +96,8 @@ def _tables(options: argparse.Namespace) -> list[Table]:
     for name in options.only:
         if name not in PRESETS:
             raise ValueError(f"--only has no benchmark {name!r}; {nearest(name, PRESETS, 'benchmarks')}")
+    for name in options.overlays:
+        presets.find(name)
     for option, value, fine in (
         ("seeds", options.seeds, options.seeds >= 1),
         ("workers", options.workers, options.workers >= 1),
@@ -110,7 +113,7 @@ def _tables(options: argparse.Namespace) -> list[Table]:
         raise ValueError(
             f"{', '.join(table.name for table in tables)}: no cell is left with --only, --rows and --columns"
         )
-    return [part for part in parts if part.cells]
+    return [part.with_overlays(options.overlays) for part in parts if part.cells]
 
 
 def _list(tables: Sequence[Table], options: argparse.Namespace, others: Sequence[str], console: Console) -> None:
@@ -133,9 +136,11 @@ def _list(tables: Sequence[Table], options: argparse.Namespace, others: Sequence
         time_left = roughly(rest / options.workers) if rest else "-"
         lines.add_row(table.name, str(len(table.cells)), str(len(jobs)), *counts, time_left)
     console.print(lines)
+    what = " ".join(options.tables) or next(iter(TABLES))
     console.print(
         f"\nTimes are for {options.workers} at a time on this machine if no run stops early. Runs that tables share "
-        f"count in each of them.\nckcnn reproduce {tables[0].name} does what is missing, and writes {options.output}/"
+        f"count in each of them.\nckcnn reproduce {what}, with the same options, does what is missing, and writes "
+        f"{options.output}/"
     )
 
 
@@ -176,6 +181,6 @@ def _again(options: argparse.Namespace) -> list[str]:
     """The options that the jobs of an array need, too."""
     words = [f"--{name}={getattr(options, name)}" for name in ("seeds", "runs", "output")]
     words.append(f"--epochs-scale={options.epochs_scale:g}")
-    for name in ("only", "rows", "columns"):
+    for name in ("only", "rows", "columns", "overlays"):
         words += [f"--{name}", *getattr(options, name)] if getattr(options, name) else []
     return words

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -92,6 +92,18 @@ class Table:
             and (not columns or cell.column in columns)
         ]
         return Table(self.name, self.title, kept, self.remark)
+
+    def with_overlays(self, overlays: Sequence[str]) -> Table:
+        """The same table, trained in another way: every training with some more configurations behind its preset."""
+        if not overlays:
+            return self
+
+        def changed(training: Training) -> Training:
+            return replace(training, overlays=(*training.overlays, *overlays))
+
+        files = " and ".join(f"{overlay}.yaml" for overlay in overlays)
+        cells = [replace(cell, training=changed(cell.training)) for cell in self.cells]
+        return Table("-".join([self.name, *overlays]), f"{self.title}, with {files}", cells, self.remark)
 
     def trainings(self) -> list[Training]:
         """The runs that its cells are of, each once."""
