@@ -123,6 +123,12 @@ def test_other_kernels(kernel: str) -> None:
     assert make(CKCNN, "classification", kernel=kernel)(batch_of("classification")).shape == (8, 3)
 
 
+@pytest.mark.parametrize("kernel", ["relu", "leaky_relu", "swish"])
+def test_kernels_without_an_omega_0_take_auto_as_they_take_any_other(kernel: str) -> None:
+    sizes = {count_parameters(make(CKCNN, "classification", kernel=kernel, omega_0=value)) for value in ("auto", 30.0)}
+    assert len(sizes) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -131,7 +137,7 @@ def test_other_kernels(kernel: str) -> None:
         ({"decay": 1.0}, "decay must be greater than 1"),
         ({"kernel_penalty": -1.0}, "kernel_penalty must be 0 or a positive number, got -1.0"),
         ({"kernel": "cosine"}, "kernel must be one of sine, relu"),
-        ({"omega_0": "auto", "kernel": "relu"}, "omega_0 auto is for the sine kernel without init, got kernel 'relu'"),
+        ({"omega_0": "auto", "kernel": "fourier"}, "omega_0 auto is for the sine kernel without init, .* 'fourier'"),
         ({"omega_0": "auto", "init": "paper"}, "omega_0 auto is for the sine kernel without init, .* init 'paper'"),
         ({"kernel": "fourier", "init": "siren"}, "the fourier kernel has one way to start"),
         ({"init": "zero"}, "init must be one of siren, paper, reference"),

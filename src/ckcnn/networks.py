@@ -62,17 +62,17 @@ def kernel_factory(kernel: Kernel, omega_0: Omega0, hidden: int, init: str | Non
     """What makes the kernel nets, from plain options."""
     check_choice("kernel", kernel, get_args(Kernel))
     start: dict[str, Any] = {} if init is None else {"init": init}
+    if kernel not in ("sine", "fourier"):  # these have no omega_0
+        return partial(MLPKernel, activation=kernel, hidden=hidden, **start)
     if omega_0 == "auto":
         if kernel != "sine" or init is not None:
             raise ValueError(f"omega_0 auto is for the sine kernel without init, got kernel {kernel!r}, init {init!r}")
         return partial(MultiscaleSiren, horizon=horizon, hidden=hidden)
     if kernel == "sine":
         return partial(Siren, omega_0=omega_0, hidden=hidden, **start)
-    if kernel == "fourier":
-        if init is not None:
-            raise ValueError(f"the fourier kernel has one way to start, leave init out (got {init!r})")
-        return partial(FourierKernel, omega_0=omega_0, hidden=hidden)
-    return partial(MLPKernel, activation=kernel, hidden=hidden, **start)
+    if init is not None:
+        raise ValueError(f"the fourier kernel has one way to start, leave init out (got {init!r})")
+    return partial(FourierKernel, omega_0=omega_0, hidden=hidden)
 
 
 def convolutions(network: nn.Module) -> dict[str, CKConv]:

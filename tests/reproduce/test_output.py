@@ -92,6 +92,12 @@ def test_markdown_has_ours_beside_the_papers(jobs: list[Job]) -> None:
     assert "Mean ± deviation of up to 2 seeds." in text
 
 
+def test_what_the_paper_does_not_have_has_no_brackets(jobs: list[Job]) -> None:
+    cells = [Cell("ct", "1", "ct", LETTERS, test_dt=1), Cell("ct", "1/8", "ct", LETTERS, test_dt=8)]
+    table = Table("t", "", cells)
+    assert "| ct | 97.00 % ± 1.41 short | - |" in output.markdown(table, output.collect(table, jobs))
+
+
 def test_csv_has_a_row_for_each_run_and_for_what_is_missing(tmp_path: Path, jobs: list[Job]) -> None:
     empty = Cell("ct", "1/8", "ct", LETTERS, paper=0.9, test_dt=8)
     table = Table("t", "", [*TABLE.cells, empty])

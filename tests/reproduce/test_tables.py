@@ -21,7 +21,7 @@ def test_the_tables_of_the_paper_are_there_with_all_their_cells() -> None:
         "timeseries": (3, 3),
         "irregular": (15, 15),
         "resolution": (40, 8),
-        "nonlinearity": (16, 16),
+        "nonlinearity": (20, 20),
         "depth": (8, 7),
     }
 

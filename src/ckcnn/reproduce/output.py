@@ -105,13 +105,14 @@ def markdown(table: Table, found: Sequence[tuple[Cell, Sequence[Figure]]]) -> st
 
 
 def _shown(cell: Cell, figures: Sequence[Figure]) -> str:
+    theirs = "" if cell.paper is None and cell.solved is None else f" ({_paper(cell)})"
     if not figures:
-        return f"- ({_paper(cell)})"
+        return f"-{theirs}"
     values = [figure.value for figure in figures]
     spread = f" ± {_spread(cell.metric, values)}" if len(values) > 1 else ""
     solved = f" {_verdict(cell.metric, values)}" if cell.solved is not None else ""
     short = " short" if any(figure.short for figure in figures) else ""
-    return f"{readable(cell.metric, statistics.fmean(values))}{spread}{solved} ({_paper(cell)}){short}"
+    return f"{readable(cell.metric, statistics.fmean(values))}{spread}{solved}{theirs}{short}"
 
 
 def _spread(metric: str, values: Sequence[float]) -> str:
