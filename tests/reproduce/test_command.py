@@ -16,7 +16,7 @@ from ckcnn.stopping import Stop
 
 QUICK = [
     *("--trainer.limit_train_batches=2", "--trainer.limit_val_batches=1", "--trainer.limit_test_batches=1"),
-    *("--trainer.accelerator=cpu", "--data.length=100"),
+    "--trainer.accelerator=cpu",
 ]
 COPY = ["reproduce", "stress", "--only", "copy", "--rows", "CKCNN", "--columns", "100", "--epochs-scale", "0.04"]
 
@@ -112,6 +112,8 @@ def test_a_failing_run_is_told_and_the_others_go_on(here: Path) -> None:
         (["stress", "--overlays", "fats"], "there is no file fats, nor a preset of this name; did you mean fast?"),
         (["stress", "--job", "30"], "--job must be in 0 ... 29, the trainings of these tables, got 30"),
         (["stress", "--trainer.max_epoch=3"], "max_epoch"),
+        (["stress", "--model.omega_zero=3"], "omega_zero"),
+        (["stress", "--model.omega_0"], "--model.omega_0 needs a value"),
     ],
 )
 def test_mistakes(here: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:

@@ -83,10 +83,19 @@ def test_a_part_of_a_table() -> None:
 
 
 def test_a_table_can_be_trained_with_an_overlay() -> None:
-    table = TABLES["discrete"].only(["pmnist"], ["CKCNN"], []).with_overlays(["fast"])
+    table = TABLES["discrete"].only(["pmnist"], ["CKCNN"], []).changed(["fast"], {})
     assert (table.name, table.title) == ("discrete-fast", "Discrete sequences (Tab. 1), with fast.yaml")
     (training,) = table.trainings()
     assert training.arguments() == ["--config", "pmnist.yaml", "--config", "fast.yaml"]
     job = Job(training, 0, presets.FOLDER)
     assert (job.name, job.planned) == ("pmnist-fast-seed=0", 20)
-    assert TABLES["stress"].with_overlays([]) is TABLES["stress"]
+    assert TABLES["stress"].changed([], {}) is TABLES["stress"]
+
+
+def test_settings_of_all_trainings_stand_in_the_names_of_runs_and_table() -> None:
+    table = TABLES["irregular"].only(["ct"], [], ["30 %"]).changed(["fast"], {"model.learning_rate": 0.002})
+    assert table.name == "irregular-fast-learning_rate=0.002"
+    assert table.title.endswith(", with fast.yaml and model.learning_rate 0.002")
+    jobs = [Job(training, 0, presets.FOLDER) for training in table.trainings()]
+    assert jobs[0].name == "character_trajectories-fast-drop_rate=0.3-learning_rate=0.002-seed=0"
+    assert {presets.value_of(job.settings, "model.learning_rate") for job in jobs} == {0.002}

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -15,7 +16,7 @@ from rich.progress import track
 from rich.table import Table as Lines
 
 from ckcnn import presets, processes
-from ckcnn.arguments import Parser, seconds
+from ckcnn.arguments import Parser, plain_value, seconds
 from ckcnn.hints import nearest
 from ckcnn.quiet import make_quiet
 from ckcnn.rehearsal import WeightlessRehearsal
@@ -36,8 +37,9 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         0, or 1 if a run failed, 130 or 143 if it was stopped by a signal and can go on.
     """
-    options, others = _parser().parse_known_args(list(argv))
-    tables = _tables(options)
+    options, words = _parser().parse_known_args(list(argv))
+    changes, others = _changes(words)
+    tables = [table.changed(options.overlays, changes) for table in _tables(options)]
     jobs = jobs_of(tables, options.seeds, options.runs, options.epochs_scale)
     console = Console(soft_wrap=True, highlight=False)
     make_quiet()
@@ -47,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     if not options.tables:
         raise ValueError(f"name the tables to make, or all; --list explains them: {', '.join(TABLES)}")
     if options.submit:
-        console.print(slurm.write(Path("reproduce.sbatch"), len(jobs), [*options.tables, *_again(options), *others]))
+        console.print(slurm.write(Path("reproduce.sbatch"), len(jobs), [*options.tables, *_again(options), *words]))
         return 0
     if options.job is not None:
         if not 0 <= options.job < len(jobs):
@@ -113,7 +115,28 @@ def _tables(options: argparse.Namespace) -> list[Table]:
         raise ValueError(
             f"{', '.join(table.name for table in tables)}: no cell is left with --only, --rows and --columns"
         )
-    return [part.with_overlays(options.overlays) for part in parts if part.cells]
+    return [part for part in parts if part.cells]
+
+
+def _changes(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Settings of model and data, which make other trainings with names of their own, and all other options.
+
+    Example:
+        >>> _changes(["--model.omega_0", "30", "--data.root=/data", "--trainer.devices=2"])
+        ({'model.omega_0': 30}, ['--data.root=/data', '--trainer.devices=2'])
+    """
+    changes, others, waiting = {}, [], list(words)
+    while waiting:
+        word = waiting.pop(0)
+        key, sign, text = word.removeprefix("--").replace(".init_args", "").partition("=")
+        part, _, name = key.partition(".")
+        if not word.startswith("--") or part not in ("model", "data") or name in presets.PLACES:
+            others.append(word)
+        elif sign or waiting:
+            changes[key] = plain_value(text if sign else waiting.pop(0))
+        else:
+            raise ValueError(f"{word} needs a value")
+    return changes, others
 
 
 def _list(tables: Sequence[Table], options: argparse.Namespace, others: Sequence[str], console: Console) -> None:

@@ -24,8 +24,7 @@ class Training:
     @property
     def name(self) -> str:
         """What its runs are called, such as ``character_trajectories-train_dt=2``."""
-        changes = [f"{key.rpartition('.')[2]}={value}" for key, value in self.options.items()]
-        return "-".join([self.preset, *self.overlays, *changes])
+        return "-".join([self.preset, *self.overlays, *short_names(self.options)])
 
     def arguments(self) -> list[str]:
         """Of ``ckcnn fit``."""
@@ -93,18 +92,29 @@ class Table:
         ]
         return Table(self.name, self.title, kept, self.remark)
 
-    def with_overlays(self, overlays: Sequence[str]) -> Table:
-        """The same table, trained in another way: every training with some more configurations behind its preset."""
-        if not overlays:
+    def changed(self, overlays: Sequence[str], options: Mapping[str, Any]) -> Table:
+        """The same table, trained in another way: configurations behind the presets, and settings of all trainings."""
+        if not overlays and not options:
             return self
 
-        def changed(training: Training) -> Training:
-            return replace(training, overlays=(*training.overlays, *overlays))
+        def other(training: Training) -> Training:
+            return Training(training.preset, {**training.options, **options}, (*training.overlays, *overlays))
 
-        files = " and ".join(f"{overlay}.yaml" for overlay in overlays)
-        cells = [replace(cell, training=changed(cell.training)) for cell in self.cells]
-        return Table("-".join([self.name, *overlays]), f"{self.title}, with {files}", cells, self.remark)
+        cells = [replace(cell, training=other(cell.training)) for cell in self.cells]
+        words = [*(f"{overlay}.yaml" for overlay in overlays), *(f"{key} {value}" for key, value in options.items())]
+        name = "-".join([self.name, *overlays, *short_names(options)])
+        return Table(name, f"{self.title}, with {' and '.join(words)}", cells, self.remark)
 
     def trainings(self) -> list[Training]:
         """The runs that its cells are of, each once."""
         return list(dict.fromkeys(cell.training for cell in self.cells))
+
+
+def short_names(options: Mapping[str, Any]) -> list[str]:
+    """Settings as they stand in names of runs and tables.
+
+    Example:
+        >>> short_names({"data.train_dt": 2, "model": "GRU"})
+        ['train_dt=2', 'model=GRU']
+    """
+    return [f"{key.rpartition('.')[2]}={value}" for key, value in options.items()]

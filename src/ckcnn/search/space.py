@@ -7,10 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import yaml
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import Trial
 
+from ckcnn.arguments import plain_value
 from ckcnn.results.searches import OMEGA_0
 
 Space = Mapping[str, BaseDistribution]
@@ -37,19 +37,11 @@ def parse(entries: Sequence[str], omega_0: tuple[float, float] | None) -> dict[s
 
 def _distribution(key: str, values: str) -> BaseDistribution:
     if ":" not in values:
-        return CategoricalDistribution([_choice(value) for value in values.split(",")])
+        return CategoricalDistribution([plain_value(value) for value in values.split(",")])
     low, high, *rest = values.split(":")
     if rest not in ([], ["log"]):
         raise ValueError(f"--space must be {_FORMS}, got '{key}={values}'")
     return _interval(key, _number(key, low), _number(key, high), log=bool(rest))
-
-
-def _choice(text: str) -> Any:
-    """As YAML reads it, but for numbers such as 1e-3, which it takes for a text."""
-    try:
-        return float(text) if "e" in text.lower() else yaml.safe_load(text)
-    except ValueError:
-        return yaml.safe_load(text)
 
 
 def _interval(key: str, low: float, high: float, log: bool) -> BaseDistribution:
