@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from ckcnn.metrics_table import read
 from ckcnn.reproduce import output
 from ckcnn.reproduce.description import Cell, Table, Training
 from ckcnn.reproduce.jobs import Job, jobs_of, missing_tests, result_of
+from ckcnn.reproduce.runner import outcome
 from tests import small_runs
 
 LETTERS = Training("character_trajectories")
@@ -125,3 +127,18 @@ def test_an_unsolved_problem_is_called_so(tmp_path: Path) -> None:
     job = Job(COPY, 0, tmp_path)
     write(job, 50, {1: 0.9999})
     assert "99.99 % not solved (solved)" in output.markdown(TABLE, output.collect(TABLE, [job]))
+
+
+def test_what_is_told_of_a_run_is_the_figure_of_its_own_cell(tmp_path: Path) -> None:
+    half = Training("character_trajectories", {"data.train_dt": 2, "model.kernel": "relu"})
+    cells = [
+        Cell("ct", name, "ct", half, paper=paper, test_dt=step)
+        for step, name, paper in ((1, "1", 0.5), (2, "1/2", 0.4))
+    ]
+    job = Job(half, 0, tmp_path)
+    write(job, 200, {1: 0.9, 2: 0.8})
+    run = job.run()
+    assert run is not None
+    assert run.paper is not None, "that of the preset, whose kernel is another one"
+    assert outcome(run, cells) == "accuracy 80.00 %, the paper has 40.00 %"
+    assert outcome(run, [replace(cells[0], paper=None)]) == "accuracy 90.00 %"

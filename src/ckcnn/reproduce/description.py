@@ -60,9 +60,14 @@ class Cell:
     test_dt: int | None = None
 
     @property
+    def training_step(self) -> int:
+        """The sampling step of the training, in samples of the data."""
+        return int(self.training.options.get("data.train_dt", 1))
+
+    @property
     def step(self) -> int:
         """The sampling step of the test, in samples of the data."""
-        return self.test_dt or int(self.training.options.get("data.train_dt", 1))
+        return self.test_dt or self.training_step
 
 
 @dataclass(frozen=True)

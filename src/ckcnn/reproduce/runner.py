@@ -13,7 +13,8 @@ from filelock import FileLock, Timeout
 
 from ckcnn.processes import CommandProcess, alone
 from ckcnn.reproduce.description import Cell
-from ckcnn.reproduce.jobs import Job, missing_tests
+from ckcnn.reproduce.jobs import Job, missing_tests, result_of
+from ckcnn.results import Run
 from ckcnn.results.figures import duration, readable
 from ckcnn.stopping import Stop
 
@@ -90,14 +91,14 @@ class Runner:
         run = job.run()
         if run is None or run.folder.best() is None or job.name in self.failures:
             return
-        wanted = missing_tests(run, [cell for cell in self.cells if cell.training == job.training])
+        cells = [cell for cell in self.cells if cell.training == job.training]
+        wanted = missing_tests(run, cells)
         for words in wanted:
             if reason := self._command(words, job, share, to_the_end=True):
                 self._fail(job, title, reason)
                 return
         if wanted and (run := job.run()):
-            paper = f", the paper has {readable(run.metric or '', run.paper)}" if run.paper is not None else ""
-            self.tell(f"{title}: {run.metric} {readable(run.metric or '', run.score)}{paper}")
+            self.tell(f"{title}: {outcome(run, cells)}")
 
     def _command(self, words: Sequence[str], job: Job, share: Mapping[str, str], to_the_end: bool = False) -> str:
         """Runs a command of ``ckcnn``; returns why it failed, or nothing, also if it was stopped and can go on."""
@@ -115,3 +116,12 @@ class Runner:
     def _fail(self, job: Job, title: str, reason: str) -> None:
         self.failures[job.name] = reason
         self.tell(f"{title}: failed: {reason}")
+
+
+def outcome(run: Run, cells: Sequence[Cell]) -> str:
+    """What a run gave at the rate that it was trained at, or at the first of the others, beside the paper's figure."""
+    cell = next((cell for cell in cells if cell.step == cell.training_step), cells[0])
+    test = result_of(run, cell)
+    ours = None if test is None else test["metrics"].get(f"test/{cell.metric}")
+    paper = "" if cell.paper is None else f", the paper has {readable(cell.metric, cell.paper)}"
+    return f"{cell.metric} {readable(cell.metric, ours)}{paper}"
