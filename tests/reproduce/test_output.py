@@ -100,6 +100,17 @@ def test_what_the_paper_does_not_have_has_no_brackets(jobs: list[Job]) -> None:
     assert "| ct | 97.00 % ± 1.41 short | - |" in output.markdown(table, output.collect(table, jobs))
 
 
+def test_a_part_of_a_table_does_not_hide_what_else_was_run(jobs: list[Job]) -> None:
+    part = TABLE.only([], [], ["1/4", "1/8"])
+    assert [(cell.column, len(figures)) for cell, figures in output.collect(part, jobs)] == [
+        ("1", 2),
+        ("1/4", 1),
+        ("200", 1),
+    ]
+    unrun = part.changed([], {"model.omega_0": 1})
+    assert [(cell.column, len(figures)) for cell, figures in output.collect(unrun, jobs)] == [("1/4", 0)]
+
+
 def test_csv_has_a_row_for_each_run_and_for_what_is_missing(tmp_path: Path, jobs: list[Job]) -> None:
     empty = Cell("ct", "1/8", "ct", LETTERS, paper=0.9, test_dt=8)
     table = Table("t", "", [*TABLE.cells, empty])

@@ -6,7 +6,7 @@ import argparse
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     """
     options, words = _parser().parse_known_args(list(argv))
     changes, others = _changes(words)
-    tables = [table.changed(options.overlays, changes) for table in _tables(options)]
+    tables = _tables(options, changes)
     jobs = jobs_of(tables, options.seeds, options.runs, options.epochs_scale)
     console = Console(soft_wrap=True, highlight=False)
     make_quiet()
@@ -90,7 +90,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _tables(options: argparse.Namespace) -> list[Table]:
+def _tables(options: argparse.Namespace, changes: Mapping[str, Any]) -> list[Table]:
     """The tables that were asked for, or the part of them; mistakes are told before anything is done."""
     for name in options.tables:
         if name not in (*TABLES, "all"):
@@ -115,7 +115,7 @@ def _tables(options: argparse.Namespace) -> list[Table]:
         raise ValueError(
             f"{', '.join(table.name for table in tables)}: no cell is left with --only, --rows and --columns"
         )
-    return [part for part in parts if part.cells]
+    return [part.changed(options.overlays, changes) for part in parts if part.cells]
 
 
 def _changes(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
@@ -178,7 +178,7 @@ def _reproduce(
 ) -> int:
     stop = Stop.after(options.budget)
     processes.warm_up()
-    every = jobs_of(tables, options.seeds, options.runs, options.epochs_scale)
+    every = jobs_of([table.whole() for table in tables], options.seeds, options.runs, options.epochs_scale)
 
     def tell(line: str) -> None:
         console.print(f"{time.strftime('%H:%M:%S')} {line}", markup=False)

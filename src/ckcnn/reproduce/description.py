@@ -79,12 +79,14 @@ class Table:
         title: what it shows, and where it stands in the paper.
         cells: row by row.
         remark: what to know about it.
+        all_cells: the same with those that are not asked for, if it is a part of a table.
     """
 
     name: str
     title: str
     cells: Sequence[Cell]
     remark: str = ""
+    all_cells: Sequence[Cell] = ()
 
     def only(self, benchmarks: Sequence[str], rows: Sequence[str], columns: Sequence[str]) -> Table:
         """The part of it that is about some benchmarks, rows (or a word of them) and columns; none means all."""
@@ -95,7 +97,11 @@ class Table:
             and (not rows or any(row in (cell.row, *cell.row.split(", ")) for row in rows))
             and (not columns or cell.column in columns)
         ]
-        return Table(self.name, self.title, kept, self.remark)
+        return replace(self, cells=kept, all_cells=self.cells)
+
+    def whole(self) -> Table:
+        """The table that it is a part of."""
+        return replace(self, cells=self.all_cells or self.cells, all_cells=())
 
     def changed(self, overlays: Sequence[str], options: Mapping[str, Any]) -> Table:
         """The same table, trained in another way: configurations behind the presets, and settings of all trainings."""
@@ -105,10 +111,12 @@ class Table:
         def other(training: Training) -> Training:
             return Training(training.preset, {**training.options, **options}, (*training.overlays, *overlays))
 
-        cells = [replace(cell, training=other(cell.training)) for cell in self.cells]
+        cells, all_cells = (
+            [replace(cell, training=other(cell.training)) for cell in some] for some in (self.cells, self.all_cells)
+        )
         words = [*(f"{overlay}.yaml" for overlay in overlays), *(f"{key} {value}" for key, value in options.items())]
         name = "-".join([self.name, *overlays, *short_names(options)])
-        return Table(name, f"{self.title}, with {' and '.join(words)}", cells, self.remark)
+        return Table(name, f"{self.title}, with {' and '.join(words)}", cells, self.remark, all_cells)
 
     def trainings(self) -> list[Training]:
         """The runs that its cells are of, each once."""

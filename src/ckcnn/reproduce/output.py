@@ -33,12 +33,13 @@ class Figure:
 
 
 def collect(table: Table, jobs: Sequence[Job]) -> list[tuple[Cell, list[Figure]]]:
-    """What there is for each cell of a table, seed by seed."""
-    wanted = set(table.trainings())
+    """What there is for each cell of a table, seed by seed; of cells that are not asked for, those with a run."""
+    whole = table.whole()
+    wanted = set(whole.trainings())
     runs = [(job, run) for job in jobs if job.training in wanted and (run := _readable(job)) is not None]
     finished = {job.name: job.is_finished(run) for job, run in runs}
     found: list[tuple[Cell, list[Figure]]] = []
-    for cell in table.cells:
+    for cell in whole.cells:
         figures = []
         for job, run in runs:
             test = result_of(run, cell) if job.training == cell.training else None
@@ -46,7 +47,8 @@ def collect(table: Table, jobs: Sequence[Job]) -> list[tuple[Cell, list[Figure]]
                 short = job.epochs < job.planned or not finished[job.name]
                 work = (len(run.epochs), job.planned, short, run.seconds, run.folder.path)
                 figures.append(Figure(test["metrics"][f"test/{cell.metric}"], job.seed, *work))
-        found.append((cell, figures))
+        if figures or cell in table.cells:
+            found.append((cell, figures))
     return found
 
 
