@@ -154,3 +154,10 @@ def test_the_script_for_slurm_says_what_it_should(tmp_path: Path, monkeypatch: p
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="cpu runs without a GPU"):  # all options are understood, up to the GPUs
             run("fit", words[2:])
+
+
+@pytest.mark.parametrize("length", [100, 200, 1000, 3000, 6000])
+def test_copy_memory_is_solved_with_the_same_margin_at_every_length(length: int) -> None:
+    found = presets.settings(["copy_memory.yaml"], {"data.length": length})
+    each_digit = presets.value_of(found, "early_stopping.stopping_threshold") * (length + 20) / 10
+    assert each_digit == pytest.approx(0.05, rel=0.03)

@@ -34,6 +34,12 @@ def test_every_step_leaves_out_what_does_not_count() -> None:
     assert metrics.compute()["test/accuracy"].item() == pytest.approx(right / len(counted))
 
 
+def test_early_stopping_watches_what_chooses_the_best_epoch_or_the_loss() -> None:
+    watched = {name: task.stopping for name, task in TASKS.items()}
+    assert watched.pop("every_step") == ("loss", "min")
+    assert watched == {name: (TASKS[name].monitor, TASKS[name].mode) for name in watched}
+
+
 def test_only_classes_of_whole_sequences_are_confused() -> None:
     assert {name for name, task in TASKS.items() if task.confusion} == {"classification", "binary"}
     assert TASKS["binary"].confusion is not None

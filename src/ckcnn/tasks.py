@@ -70,6 +70,8 @@ class Task:
         mode: whether a good value of it is large or small.
         answer: from what the network answers to what `predict` writes.
         confusion: makes what counts how often each class was taken for each, where a sequence has a class.
+        stops_on_loss: whether early stopping watches the loss instead of `monitor`, because the loss still tells how
+            sure the answers are when all of them are right.
     """
 
     loss: Callable[[Tensor, Tensor], Tensor]
@@ -78,6 +80,12 @@ class Task:
     mode: Literal["max", "min"]
     answer: Callable[[Tensor], Tensor]
     confusion: Callable[[int], Metric] | None = None
+    stops_on_loss: bool = False
+
+    @property
+    def stopping(self) -> tuple[str, Literal["max", "min"]]:
+        """The metric that early stopping watches, and whether a good value of it is large or small."""
+        return ("loss", "min") if self.stops_on_loss else (self.monitor, self.mode)
 
     def collection(self, outputs: int, split: str) -> MetricCollection:
         """The metrics of one split, named such as ``val/accuracy``."""
@@ -122,7 +130,9 @@ TASKS: dict[str, Task] = {
         lambda scores: scores.argmax(1),
         lambda outputs: MulticlassConfusionMatrix(outputs, validate_args=False),
     ),
-    "every_step": Task(_cross_entropy, _class_metrics, "accuracy", "max", lambda scores: scores.argmax(1)),
+    "every_step": Task(
+        _cross_entropy, _class_metrics, "accuracy", "max", lambda scores: scores.argmax(1), stops_on_loss=True
+    ),
     "binary": Task(
         _binary_loss,
         lambda _: {"auroc": _AUROC(validate_args=False), "accuracy": _Accuracy(validate_args=False)},
