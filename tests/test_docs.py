@@ -15,9 +15,11 @@ import ckcnn.nn
 import ckcnn.results
 import datamodules
 from ckcnn import listing
+from ckcnn.metrics_table import read
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+TABLES = sorted((ROOT / "docs/tables").glob("*.md"))
 WITH_PYTHON = [page for page in PAGES if "```python\n" in page.read_text()]
 
 
@@ -66,6 +68,15 @@ def test_pictures_can_be_drawn_again(tmp_path: Path) -> None:
     assert drawn
     assert drawn <= set(kept)
     assert max(kept.values()) < 150_000
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_results_are_those_of_the_tables(path: Path) -> None:
+    text = path.read_text()
+    overview = text[text.index("|  |") :].split("\n\n")[0]
+    assert overview in (ROOT / "docs/results.md").read_text()
+    rows = read(path.with_suffix(".csv"))
+    assert text.count("runs/reproduce/") == sum(bool(row["run"]) for row in rows), "both files are of the same runs"
 
 
 def test_every_test_that_the_docs_name_exists() -> None:

@@ -41,3 +41,12 @@ def test_every_file_that_the_readme_links_exists() -> None:
     files = [link for link in links if not link.startswith("https://")]
     assert len(files) > 5
     assert [file for file in files if not (ROOT / file).is_file()] == []
+
+
+def test_results_in_the_readme_are_those_of_the_results_page() -> None:
+    table = (ROOT / "README.md").read_text().split("trained from scratch in ckcnn |")[1].split("\n\n")[0]
+    cells = [line.split("|")[-2] for line in table.splitlines()[2:]]
+    figures = {figure for cell in cells for figure in re.findall(r"\d+\.\d{2,}|\d\.\d+e-\d+", cell)}
+    assert len(figures) > 10
+    page = (ROOT / "docs/results.md").read_text()
+    assert [figure for figure in sorted(figures) if figure not in page] == []
