@@ -78,10 +78,7 @@ class CKCNNCLI(LightningCLI):
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
         for fact in FACTS:
             parser.link_arguments(f"data.{fact}", f"model.init_args.{fact}", apply_on="instantiate")
-        rules = {
-            "monitor": lambda task: f"val/{TASKS[task].stopping[0]}",
-            "mode": lambda task: TASKS[task].stopping[1],
-        }
+        rules = {"monitor": lambda task: f"val/{TASKS[task].stopping[0]}", "mode": lambda task: TASKS[task].stopping[1]}
         for name, rule in rules.items():
             parser.link_arguments("data.task", f"early_stopping.{name}", rule, apply_on="instantiate")
 

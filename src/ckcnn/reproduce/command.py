@@ -16,7 +16,7 @@ from rich.progress import track
 from rich.table import Table as Lines
 
 from ckcnn import presets, processes
-from ckcnn.arguments import Parser, plain_value, seconds
+from ckcnn.arguments import Parser, seconds
 from ckcnn.hints import nearest
 from ckcnn.quiet import make_quiet
 from ckcnn.rehearsal import WeightlessRehearsal
@@ -24,6 +24,7 @@ from ckcnn.reproduce import output, slurm
 from ckcnn.reproduce.description import Table
 from ckcnn.reproduce.estimate import Estimates
 from ckcnn.reproduce.jobs import Job, jobs_of
+from ckcnn.reproduce.options import split_options
 from ckcnn.reproduce.runner import Runner
 from ckcnn.reproduce.tables import PRESETS, TABLES
 from ckcnn.results import Run
@@ -38,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
         0, or 1 if a run failed, 130 or 143 if it was stopped by a signal and can go on.
     """
     options, words = _parser().parse_known_args(list(argv))
-    changes, others = _changes(words)
+    changes, others = split_options(words)
     tables = _tables(options, changes)
     jobs = jobs_of(tables, options.seeds, options.runs, options.epochs_scale)
     console = Console(soft_wrap=True, highlight=False)
@@ -116,27 +117,6 @@ def _tables(options: argparse.Namespace, changes: Mapping[str, Any]) -> list[Tab
             f"{', '.join(table.name for table in tables)}: no cell is left with --only, --rows and --columns"
         )
     return [part.changed(options.overlays, changes) for part in parts if part.cells]
-
-
-def _changes(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Settings of model and data, which make other trainings with names of their own, and all other options.
-
-    Example:
-        >>> _changes(["--model.omega_0", "30", "--data.root=/data", "--trainer.devices=2"])
-        ({'model.omega_0': 30}, ['--data.root=/data', '--trainer.devices=2'])
-    """
-    changes, others, waiting = {}, [], list(words)
-    while waiting:
-        word = waiting.pop(0)
-        key, sign, text = word.removeprefix("--").replace(".init_args", "").partition("=")
-        part, _, name = key.partition(".")
-        if not word.startswith("--") or part not in ("model", "data") or name in presets.PLACES:
-            others.append(word)
-        elif sign or waiting:
-            changes[key] = plain_value(text if sign else waiting.pop(0))
-        else:
-            raise ValueError(f"{word} needs a value")
-    return changes, others
 
 
 def _list(tables: Sequence[Table], options: argparse.Namespace, others: Sequence[str], console: Console) -> None:
