@@ -62,7 +62,7 @@ def kernel_factory(kernel: Kernel, omega_0: Omega0, hidden: int, init: str | Non
     """What makes the kernel nets, from plain options."""
     check_choice("kernel", kernel, get_args(Kernel))
     start: dict[str, Any] = {} if init is None else {"init": init}
-    if kernel not in ("sine", "fourier"):  # these have no omega_0
+    if kernel not in ("sine", "fourier"):  # the others have no omega_0
         return partial(MLPKernel, activation=kernel, hidden=hidden, **start)
     if omega_0 == "auto":
         if kernel != "sine" or init is not None:
