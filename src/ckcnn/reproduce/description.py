@@ -124,10 +124,10 @@ class Table:
 
 
 def short_names(options: Mapping[str, Any]) -> list[str]:
-    """Settings as they stand in names of runs and tables.
+    """Settings as they stand in names of runs and tables; the seed of the data is told from that of the training.
 
     Example:
-        >>> short_names({"data.train_dt": 2, "model": "GRU"})
-        ['train_dt=2', 'model=GRU']
+        >>> short_names({"data.train_dt": 2, "model": "GRU", "data.seed": 1})
+        ['train_dt=2', 'model=GRU', 'data.seed=1']
     """
-    return [f"{key.rpartition('.')[2]}={value}" for key, value in options.items()]
+    return [f"{key if key == 'data.seed' else key.rpartition('.')[2]}={value}" for key, value in options.items()]
