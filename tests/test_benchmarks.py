@@ -9,10 +9,12 @@ import sys
 import pytest
 import torch
 
+from benchmarks.adding import describe, errors
 from benchmarks.cases import BOUND, MODELS, SHAPES, Shape, _make_net, make_step
 from benchmarks.step import Result
 from benchmarks.textbook import TextbookConv
 from ckcnn.nn import CKConv
+from datamodules import AddingProblem
 
 SMALL = Shape("small", batch=2, in_channels=3, length=40, hidden=6, classes=4, rounds=1, steps=1)
 
@@ -53,3 +55,17 @@ def test_ratio_is_taken_within_rounds() -> None:
     slow, fast = Result([2.0, 20.0, 2.0], peak=1), Result([1.0, 10.0, 0.5], peak=1)
     assert slow.times(fast) == 2.0
     assert slow.seconds == 2.0
+
+
+def test_errors_of_the_adding_problem_are_told_by_the_place_of_the_second_number() -> None:
+    class ForgetsTheEnd(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x[:, 0] * x[:, 1])[:, :-16].sum(1, keepdim=True)
+
+    data = AddingProblem(length=100, batch_size=50)
+    data.prepare_data()
+    data.setup()
+    squares, lags = errors(ForgetsTheEnd(), data.test_dataloader())
+    assert 0 < (lags < 16).sum() < len(lags) == 1000
+    assert squares[lags >= 16].max() < 1e-10 < squares[lags < 16].mean()
+    assert ": 100% of the error" in describe(squares, lags)
