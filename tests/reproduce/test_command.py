@@ -105,7 +105,11 @@ def test_a_failing_run_is_told_and_the_others_go_on(here: Path) -> None:
         ([], "name the tables to make, or all; --list explains them: stress, discrete"),
         (["stres"], "there is no table 'stres'; did you mean stress?"),
         (["stress", "--only", "mnist"], "--only has no benchmark 'mnist'; did you mean "),
-        (["stress", "--only", "ct"], "stress: no cell is left with --only, --rows and --columns"),
+        (["stress", "--only", "ct"], "--only, --rows and --columns; the benchmarks are copy, adding"),
+        (
+            ["discrete", "--only", "ptb", "--rows", "CKCNN"],
+            "no cell is left with --only, --rows and --columns; the rows are 'CKCNN-Big', the columns 'ptb'",
+        ),
         (["stress", "--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["stress", "--epochs-scale", "2"], "--epochs-scale must be in (0, 1], a fraction of the epochs, got 2"),
         (["stress", "--budget", "soon"], "must be a time such as 90s"),

@@ -113,10 +113,21 @@ def _tables(options: argparse.Namespace, changes: Mapping[str, Any]) -> list[Tab
     tables = [table for name, table in TABLES.items() if not whole or name in whole]
     parts = [table.only(options.only, options.rows, options.columns) for table in tables]
     if not any(part.cells for part in parts):
+        names = ", ".join(table.name for table in tables)
         raise ValueError(
-            f"{', '.join(table.name for table in tables)}: no cell is left with --only, --rows and --columns"
+            f"{names}: no cell is left with --only, --rows and --columns; {_choices(tables, options.only)}"
         )
     return [part.changed(options.overlays, changes) for part in parts if part.cells]
+
+
+def _choices(tables: Sequence[Table], benchmarks: Sequence[str]) -> str:
+    """What can be asked for: of some benchmarks, if the tables have them."""
+    cells = [cell for table in tables for cell in table.only(benchmarks, [], []).cells]
+    if not cells:
+        every = dict.fromkeys(cell.benchmark for table in tables for cell in table.cells)
+        return f"the benchmarks are {', '.join(every)}"
+    rows, columns = (dict.fromkeys(getattr(cell, name) for cell in cells) for name in ("row", "column"))
+    return f"the rows are {', '.join(map(repr, rows))}, the columns {', '.join(map(repr, columns))}"
 
 
 def _list(tables: Sequence[Table], options: argparse.Namespace, others: Sequence[str], console: Console) -> None:
