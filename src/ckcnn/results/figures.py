@@ -31,10 +31,16 @@ def readable(name: str, value: float | None) -> str:
     Example:
         >>> readable("test/accuracy", 0.98)
         '98.00 %'
+        >>> readable("test/accuracy", 1 - 1 / 120_000)  # nearly all is not all
+        '99.9992 %'
     """
     if value is None:
         return "-"
-    return f"{100 * value:.2f} %" if in_percent(name) and math.isfinite(value) else f"{value:.4g}"
+    if not (in_percent(name) and math.isfinite(value)):
+        return f"{value:.4g}"
+    points = 100 * value
+    nearly_all = points < 100 <= round(points, 2)
+    return f"{points:.{math.ceil(-math.log10(100 - points)) if nearly_all else 2}f} %"
 
 
 def difference(name: str, ours: float, theirs: float) -> str:
