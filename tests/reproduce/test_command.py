@@ -105,7 +105,10 @@ def test_a_failing_run_is_told_and_the_others_go_on(here: Path) -> None:
         ([], "name the tables to make, or all; --list explains them: stress, discrete"),
         (["stres"], "there is no table 'stres'; did you mean stress?"),
         (["stress", "--only", "mnist"], "--only has no benchmark 'mnist'; did you mean "),
-        (["stress", "--only", "ct"], "--only, --rows and --columns; the benchmarks are copy, adding"),
+        (
+            ["stress", "--only", "ct"],
+            "stress: no cell is left with --only, --rows and --columns; the benchmarks are copy, adding",
+        ),
         (
             ["discrete", "--only", "ptb", "--rows", "CKCNN"],
             "no cell is left with --only, --rows and --columns; the rows are 'CKCNN-Big', the columns 'ptb'",
