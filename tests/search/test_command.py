@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import optuna
@@ -29,6 +30,7 @@ SMALL = [
     *("--trainer.limit_train_batches=4", "--trainer.limit_val_batches=2"),
 ]
 SEARCH = ["search", *SMALL, "--trainer.max_epochs=2"]
+PATIENCE = 300  # seconds for a few epochs on a machine that is busy with other things
 
 
 def table(folder: Path) -> list[dict[str, str]]:
@@ -224,12 +226,13 @@ def start(*words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def wait_for_rows(run: RunFolder, count: int) -> None:
-    for _ in range(600):
-        if len(metrics_table.read(run.metrics)) >= count:
-            return
+def wait_for_rows(run: RunFolder, count: int, workers: Sequence[subprocess.Popen[str]] = ()) -> None:
+    """Until a run has so many epochs; not in vain, if all its workers have ended."""
+    end = time.monotonic() + PATIENCE
+    while len(metrics_table.read(run.metrics)) < count:
+        assert time.monotonic() < end, f"{run} has no {count} rows after {PATIENCE} seconds"
+        assert not workers or any(worker.poll() is None for worker in workers), workers[0].communicate()[0]
         time.sleep(0.1)
-    raise AssertionError(f"{run} has no {count} rows")
 
 
 def test_a_killed_worker_loses_nothing() -> None:
@@ -238,11 +241,11 @@ def test_a_killed_worker_loses_nothing() -> None:
     workers = [start(*words), start(*words)]
     folder = Path("runs/digits_search")
     run = RunFolder(folder / "trial_0/version_0")
-    wait_for_rows(run, 2)
+    wait_for_rows(run, 2, workers)
     victim, survivor = sorted(workers, key=lambda process: process.pid != owner_of(0))
     victim.kill()
     victim.communicate()
-    said, _ = survivor.communicate(timeout=120)
+    said, _ = survivor.communicate(timeout=PATIENCE)
     assert survivor.returncode == 0, said
     rows = table(folder)
     assert sorted(row["state"] for row in rows) == ["complete", "complete", "retried"]
