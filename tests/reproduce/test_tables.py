@@ -82,6 +82,11 @@ def test_a_part_of_a_table() -> None:
     assert TABLES["stress"].only([], [], []).cells == TABLES["stress"].cells
 
 
+def test_a_row_is_not_taken_for_a_word_of_others() -> None:
+    assert {cell.row for cell in TABLES["irregular"].only([], ["ct"], []).cells} == {"ct"}
+    assert {cell.row for cell in TABLES["irregular"].only([], ["time stamps"], ["30 %"]).cells} >= {"ct, time stamps"}
+
+
 def test_a_table_can_be_trained_with_an_overlay() -> None:
     table = TABLES["discrete"].only(["pmnist"], ["CKCNN"], []).changed(["fast"], {})
     assert (table.name, table.title) == ("discrete-fast", "Discrete sequences (Tab. 1), with fast.yaml")

@@ -89,12 +89,13 @@ class Table:
     all_cells: Sequence[Cell] = ()
 
     def only(self, benchmarks: Sequence[str], rows: Sequence[str], columns: Sequence[str]) -> Table:
-        """The part of it that is about some benchmarks, rows (or a word of them) and columns; none means all."""
+        """The part of it that is about some benchmarks, rows (or a word of several) and columns; none means all."""
+        whole = {cell.row for cell in self.cells}
         kept = [
             cell
             for cell in self.cells
             if (not benchmarks or cell.benchmark in benchmarks)
-            and (not rows or any(row in (cell.row, *cell.row.split(", ")) for row in rows))
+            and (not rows or any(row == cell.row if row in whole else row in cell.row.split(", ") for row in rows))
             and (not columns or cell.column in columns)
         ]
         return replace(self, cells=kept, all_cells=self.cells)
