@@ -35,7 +35,6 @@ class CKCNN(SequenceModule):
         readout: ``"last"`` step (the last valid one where lengths are known) or ``"mean"``, for one answer a sequence.
         dropout: of the activations.
         input_dropout: of the input values.
-        step_dropout: of whole steps of the input, as if more of them were missing.
         weight_dropout: of the sampled kernel values.
         embedding_channels: size of the embedding of a token, for language.
         embedding_dropout: of the embedded values, for language.
@@ -65,7 +64,6 @@ class CKCNN(SequenceModule):
         readout: Readout = "last",
         dropout: float = 0.0,
         input_dropout: float = 0.0,
-        step_dropout: float = 0.0,
         weight_dropout: float = 0.0,
         embedding_channels: int = 100,
         embedding_dropout: float = 0.0,

@@ -37,7 +37,6 @@ def build_network(
     weight_dropout: float,
     embedding_channels: int,
     embedding_dropout: float,
-    step_dropout: float = 0.0,
 ) -> CKNet | CKTextNet:
     """The network of a `ckcnn.CKCNN`, whose documentation explains the options."""
     factory = kernel_factory(kernel, omega_0, kernel_hidden, init, horizon)
@@ -50,16 +49,13 @@ def build_network(
     steps: Any = "every_step" if task == "every_step" else readout
     return CKNet(
         *(in_channels, hidden_channels, out_channels, conv, num_blocks),
-        *(norm or "global", steps, dropout, input_dropout, step_dropout),
+        *(norm or "global", steps, dropout, input_dropout),
     )
 
 
 def network_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the options of a model that make its network; the others are about training.
-
-    Checkpoints do not have the options that came later, which have a default.
-    """
-    return {name: options[name] for name in list(inspect.signature(build_network).parameters)[1:] if name in options}
+    """Those of the options of a model that make its network; the others are about training."""
+    return {name: options[name] for name in list(inspect.signature(build_network).parameters)[1:]}
 
 
 def kernel_factory(kernel: Kernel, omega_0: Omega0, hidden: int, init: str | None, horizon: int) -> KernelFactory:

@@ -155,7 +155,7 @@ def test_readout_last_valid_ignores_padding() -> None:
 
 
 def test_dropouts_act_only_in_training() -> None:
-    for options in ({"dropout": 0.5}, {"input_dropout": 0.5}, {"step_dropout": 0.5}):
+    for options in ({"dropout": 0.5}, {"input_dropout": 0.5}):
         net, x = make_net(**options), torch.randn(3, 2, 20)
         nn.init.normal_(net.head.weight)
         assert not torch.equal(net(x), net(x))
@@ -169,26 +169,6 @@ def test_input_dropout_is_element_wise() -> None:
     net(torch.ones(50, 2, 20))
     assert (seen[0] == 0).double().mean().item() == pytest.approx(0.3, abs=0.03)
     assert seen[0].max().item() == pytest.approx(1 / 0.7)
-
-
-def test_step_dropout_takes_all_channels_of_a_step() -> None:
-    net = make_net(step_dropout=0.3)
-    seen: list[Tensor] = []
-    net.backbone.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
-    net(torch.ones(50, 2, 20))
-    dropped = seen[0] == 0
-    assert torch.equal(dropped[:, 0], dropped[:, 1])
-    assert dropped.double().mean().item() == pytest.approx(0.3, abs=0.03)
-    assert not torch.equal(dropped[0], dropped[1])
-    assert seen[0].max().item() == pytest.approx(1 / 0.7)
-
-
-def test_without_step_dropout_nothing_is_drawn() -> None:
-    """A training gives the same numbers as before the option came."""
-    net = make_net()
-    state = torch.get_rng_state()
-    net(torch.ones(5, 2, 20))
-    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_text_net_ties_embedding_and_read_out() -> None:
@@ -247,7 +227,6 @@ def test_other_kernels_and_more_blocks_learn() -> None:
         ({"readout": "first"}, "readout must be one of last, last_valid, mean, every_step, got 'first'"),
         ({"dropout": 1.0}, r"dropout must lie in \[0, 1\), got 1.0"),
         ({"input_dropout": -0.1}, r"input_dropout must lie in \[0, 1\), got -0.1"),
-        ({"step_dropout": 1.5}, r"step_dropout must lie in \[0, 1\), got 1.5"),
         ({"num_blocks": 0}, "num_blocks must be a whole number of at least 1, got 0"),
         ({"hidden_channels": 0}, "hidden_channels must be a whole number of at least 1, got 0"),
     ],

@@ -61,20 +61,6 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         network(run)
 
 
-def test_checkpoints_lack_the_options_that_came_later(tmp_path: Path) -> None:
-    model = CKCNN(**OPTIONS).eval()
-    run = save(tmp_path, model)
-    content = checkpoints.load(run.checkpoint("best"))
-    del content["hyper_parameters"]["step_dropout"]
-    checkpoints.save(content, run.checkpoint("best"))
-    x = torch.randn(2, 3, 20)
-    torch.testing.assert_close(network(run)(x), model.net(x), rtol=0, atol=0)
-    del content["hyper_parameters"]["omega_0"]  # which was there from the beginning
-    checkpoints.save(content, run.checkpoint("best"))
-    with pytest.raises(ValueError, match="does not hold what its settings say"):
-        network(run)
-
-
 def test_kernels_are_the_strongest_of_each_layer() -> None:
     net = CKCNN(**OPTIONS).net
     learned = kernels(net, count=2)

@@ -62,7 +62,6 @@ class CKNet(nn.Module):
             are given) or ``"every_step"``.
         dropout: fraction of the activations that training sets to zero.
         input_dropout: fraction of the input values that training sets to zero.
-        step_dropout: fraction of the input steps that training sets to zero, in all channels at once.
     """
 
     def __init__(
@@ -76,16 +75,13 @@ class CKNet(nn.Module):
         readout: Readout = "last",
         dropout: float = 0.0,
         input_dropout: float = 0.0,
-        step_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         check_counts(hidden_channels=hidden_channels, out_channels=out_channels, num_blocks=num_blocks)
         check_choice("readout", readout, get_args(Readout))
         check_fraction("input_dropout", input_dropout)
-        check_fraction("step_dropout", step_dropout)
         self.in_channels, self.readout = in_channels, readout
         self.input_dropout = nn.Dropout(input_dropout)
-        self.step_dropout = nn.Dropout1d(step_dropout)
         self.backbone = CKBackbone([in_channels] + [hidden_channels] * num_blocks, conv, norm, dropout)
         self.head = nn.Linear(hidden_channels, out_channels)
         nn.init.normal_(self.head.weight, std=0.01)
@@ -105,7 +101,6 @@ class CKNet(nn.Module):
             _check_lengths(lengths, x)
         elif self.readout == "last_valid":
             raise ValueError('readout "last_valid" needs lengths, the number of valid steps of each sequence')
-        x = self.step_dropout(x.mT).mT
         y = self.backbone(self.input_dropout(x), dt, times)
         if self.readout == "every_step":
             return self.head(y.mT).mT
