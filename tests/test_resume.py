@@ -103,8 +103,14 @@ def test_sigterm_keeps_the_steps_of_an_epoch(reference: Path, tmp_path: Path) ->
     content = checkpoints.load(tmp_path / LAST)
     assert content["global_step"] % 40, "it should have been stopped in the middle of an epoch"
     assert f"stopped by SIGTERM at step {content['global_step']}" in (tmp_path / "log.txt").read_text()
+    keeper = content["callbacks"]["RunKeeper"]
+    assert keeper["spent"] > 0
+    keeper["spent"] = 1000.0
+    checkpoints.save(content, tmp_path / LAST)
     assert start(tmp_path, "--data.num_workers=1", "--ckpt_path=last").wait() == 0
     assert_same_run(tmp_path, reference)
+    seconds = [float(row["seconds"]) for row in read(tmp_path / "runs/digits/version_0/metrics.csv")]
+    assert [value > 1000 for value in seconds] == [number == content["epoch"] for number in range(EPOCHS)]
 
 
 def test_a_finished_run_stays_as_it_is(reference: Path, monkeypatch: pytest.MonkeyPatch) -> None:

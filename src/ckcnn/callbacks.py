@@ -61,6 +61,7 @@ class RunKeeper(Checkpoint):
         self.finished = self.asked_to_stop = False
         self.table = MetricsTable(run.metrics)
         self.started = time.monotonic()
+        self.spent = 0.0  # seconds on this epoch before it was stopped
 
     @property
     def best_model_path(self) -> str:
@@ -69,6 +70,7 @@ class RunKeeper(Checkpoint):
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
         self.table = MetricsTable(self.run.metrics, trainer.global_step)
+        self.started = time.monotonic()  # Lightning starts no epoch where one goes on
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._note_signal)  # the trainer puts the old one back
 
@@ -98,6 +100,7 @@ class RunKeeper(Checkpoint):
             row = self._row(trainer)
             self.table.append(row)
             rank_zero_info(_sentence(row, best))
+        self.spent = 0.0
         if not best:
             trainer.save_checkpoint(self.run.last, weights_only=False)
             return
@@ -110,7 +113,7 @@ class RunKeeper(Checkpoint):
 
     def _row(self, trainer: Trainer) -> dict[str, Any]:
         values = {name: float(value) for name, value in sorted(trainer.callback_metrics.items())}
-        seconds = round(time.monotonic() - self.started, 3)
+        seconds = round(self.spent + time.monotonic() - self.started, 3)
         return {"epoch": trainer.current_epoch, "step": trainer.global_step, **values, "seconds": seconds}
 
     def _is_best(self, trainer: Trainer) -> bool:
@@ -127,13 +130,14 @@ class RunKeeper(Checkpoint):
     def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
         """After SIGTERM the step at hand is done; what there is of the epoch is kept, and the job asks to go on."""
         if isinstance(exception, SIGTERMException) and trainer.training:
+            self.spent += time.monotonic() - self.started
             trainer.save_checkpoint(self.run.last, weights_only=False)
             rank_zero_info(f"stopped by SIGTERM at step {trainer.global_step}, saved {self.run.last}")
             if trainer.is_global_zero:
                 requeue()
 
     def state_dict(self) -> dict[str, Any]:
-        names = ("best_epoch", "best_score", "best_loss", "finished")
+        names = ("best_epoch", "best_score", "best_loss", "finished", "spent")
         return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
