@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ckcnn import results
 from datamodules import AddingProblem, SequenceBatch
 
-NEAR = 16  # steps
+NEAR = 6  # steps
 
 
 def errors(net: nn.Module, batches: Iterable[SequenceBatch]) -> tuple[Tensor, Tensor]:

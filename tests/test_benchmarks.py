@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from benchmarks.adding import describe, errors
+from benchmarks.adding import NEAR, describe, errors
 from benchmarks.cases import BOUND, MODELS, SHAPES, Shape, _make_net, make_step
 from benchmarks.step import Result
 from benchmarks.textbook import TextbookConv
@@ -60,12 +60,12 @@ def test_ratio_is_taken_within_rounds() -> None:
 def test_errors_of_the_adding_problem_are_told_by_the_place_of_the_second_number() -> None:
     class ForgetsTheEnd(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return (x[:, 0] * x[:, 1])[:, :-16].sum(1, keepdim=True)
+            return (x[:, 0] * x[:, 1])[:, :-NEAR].sum(1, keepdim=True)
 
     data = AddingProblem(length=100, batch_size=50)
     data.prepare_data()
     data.setup()
     squares, lags = errors(ForgetsTheEnd(), data.test_dataloader())
-    assert 0 < (lags < 16).sum() < len(lags) == 1000
-    assert squares[lags >= 16].max() < 1e-10 < squares[lags < 16].mean()
+    assert 0 < (lags < NEAR).sum() < len(lags) == 1000
+    assert squares[lags >= NEAR].max() < 1e-10 < squares[lags < NEAR].mean()
     assert ": 100% of the error" in describe(squares, lags)
