@@ -20,12 +20,24 @@ from pathlib import Path
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["ckcnn.commands"])
+_SAFE_PATH = "PYTHONSAFEPATH"  # Python's own
 _GIVE_UP = 60.0  # seconds to save after SIGTERM
 
 
 def warm_up() -> None:
-    """Starts the server, which imports while this process does something else."""
-    forkserver.ensure_running()
+    """Starts the server, which imports while this process does something else.
+
+    It does not look for modules in the working folder, where a clone would be a folder ``ckcnn`` that is no package.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        forkserver.ensure_running()
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
 
 
 def shares(workers: int, gpus: int, visible: str | None) -> list[dict[str, str]]:
@@ -69,6 +81,7 @@ class CommandProcess:
             threads: how many it may use; None for what torch takes.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
+        warm_up()
         process = _CONTEXT.Process(target=_run, args=(arguments, log, dict(environment), threads))
         process.start()
         return cls(process, log)

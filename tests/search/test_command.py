@@ -235,6 +235,15 @@ def wait_for_rows(run: RunFolder, count: int, workers: Sequence[subprocess.Popen
         time.sleep(0.1)
 
 
+def test_a_clone_in_the_working_folder_is_not_taken_for_the_package() -> None:
+    """A folder ``ckcnn`` without an ``__init__.py`` came first where the package is installed for development."""
+    Path("ckcnn").mkdir()
+    command = [str(Path(sys.executable).with_name("ckcnn")), *SEARCH, "--trials=1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [row["state"] for row in table(Path("runs/digits_search"))] == ["complete"]
+
+
 def test_a_killed_worker_loses_nothing() -> None:
     """Two processes on one study; one of them is killed in the middle of a trial, the other one ends it."""
     words = ["--trials=2", "--trainer.max_epochs=30", "--pruner=none"]
