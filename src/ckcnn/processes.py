@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing import connection, forkserver
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -24,8 +25,9 @@ _SAFE_PATH = "PYTHONSAFEPATH"  # Python's own
 _GIVE_UP = 60.0  # seconds to save after SIGTERM
 
 
+@cache
 def warm_up() -> None:
-    """Starts the server, which imports while this process does something else.
+    """Starts the server, once, which imports while this process does something else.
 
     It does not look for modules in the working folder, where a clone would be a folder ``ckcnn`` that is no package.
     """
