@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from ckcnn.importing import import_weights
 from ckcnn.model import CKCNN
 from ckcnn.nn import CKConv, keep_memory
 from ckcnn.reference import ReferenceCKCNN, ReferenceConv
-from datamodules import CharacterTrajectories
+from datamodules import CharacterTrajectories, SequenceDataModule
 
 _KINDS = ("theirs", "ours", "ours, keeping the newest sample")
 _OMEGA_0 = 21.44961185481323  # of both files, from the authors' published commands
@@ -63,19 +64,29 @@ def rates(shared: Path) -> None:
                 print(f"{name} at 1/{rate}: {', '.join(figures)}")
 
 
-@torch.no_grad()
 def _score(kind: type[CKCNN], path: Path, options: dict[str, Any]) -> tuple[float, float]:
     data = CharacterTrajectories(standardise="step", batch_size=256, **options)
     data.prepare_data()
     data.setup()
     in_test = np.isin(np.arange(2858), data.splits["test"])
     data.splits["test"] = np.arange(2858)
-    checkpoint = import_weights(path, _OMEGA_0, in_channels=3, horizon=data.horizon, dt=data.dt)
+    found = recognised(published_network(kind, path, _OMEGA_0, data), data).numpy()
+    return 100 * found.mean(), 100 * found[in_test].mean()
+
+
+def published_network(kind: type[CKCNN], path: Path, omega_0: float, data: SequenceDataModule) -> nn.Module:
+    """The authors' weights in their convolution or in ours."""
+    checkpoint = import_weights(path, omega_0, in_channels=data.in_channels, horizon=data.horizon, dt=data.dt)
     model = kind(**checkpoint["hyper_parameters"])
     model.load_state_dict(checkpoint["state_dict"])
-    model.eval()
-    right = torch.cat([model(batch).argmax(1) == batch.y for batch in data.test_dataloader()]).numpy()
-    return 100 * right.mean(), 100 * right[in_test].mean()
+    return model.net.eval()
+
+
+@torch.no_grad()
+def recognised(net: nn.Module, data: SequenceDataModule) -> Tensor:
+    """Of every test recording, whether the answer is right."""
+    dt = data.dt["test"]
+    return torch.cat([net(batch.x, dt=dt).argmax(1) == batch.y for batch in data.test_dataloader()])
 
 
 if __name__ == "__main__":

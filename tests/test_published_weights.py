@@ -12,6 +12,8 @@ import pytest
 import torch
 from pytorch_lightning import Trainer
 
+from benchmarks.dropped import FILE, OMEGA_0, SEEDS, dropped_anew
+from benchmarks.reference import published_network, recognised
 from ckcnn import checkpoints
 from ckcnn.__main__ import main
 from ckcnn.importing import import_weights
@@ -96,6 +98,15 @@ def test_character_trajectories_at_other_rates(
 def test_character_trajectories_with_dropped_points(places: dict[str, Path], tmp_path: Path) -> None:
     data = CharacterTrajectories(standardise="step", drop_rate=0.3, batch_size=256, **places)
     assert score(all_in(data, "test"), "ct_drop30.pt", CT_DROP30, tmp_path) == pytest.approx(98.95, abs=0.02)
+
+
+def test_character_trajectories_with_other_points_dropped(places: dict[str, Path]) -> None:
+    """On the recordings as `benchmarks.dropped` compares our networks with this one; docs/results.md has the mean."""
+    data = dropped_anew(SEEDS[0], **places)
+    net = published_network(ReferenceCKCNN, places["root"].parent / "reference_weights" / FILE, OMEGA_0, data)
+    found = recognised(net, data)
+    assert len(found) == 2858
+    assert 100 * found.double().mean().item() == pytest.approx(99.44, abs=0.02)
 
 
 def test_speech_commands_as_cepstra(places: dict[str, Path], tmp_path: Path) -> None:
