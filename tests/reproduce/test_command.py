@@ -33,6 +33,8 @@ def test_does_what_is_missing_once(here: Path, capfd: pytest.CaptureFixture[str]
     said = capfd.readouterr().out
     names = [f"copy_memory-length=100-epochs=2-seed={seed}" for seed in (0, 1)]
     assert all(f"{name}: begins, 2 epochs at most" in said for name in names)
+    assert "the epochs of each run stand in runs/reproduce/<run>/log.txt" in said
+    assert all("\nepoch   1  " in (here / "runs/reproduce" / name / "log.txt").read_text() for name in names)
     rows = read(here / "tables/stress.csv")
     assert [(row["seed"], row["epochs"], row["planned"], row["short"]) for row in rows] == [
         ("0", "2", "50", "True"),

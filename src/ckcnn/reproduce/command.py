@@ -58,9 +58,8 @@ def main(argv: Sequence[str]) -> int:
                 f"--job must be in 0 ... {len(jobs) - 1}, the trainings of these tables, got {options.job}"
             )
         jobs = [jobs[options.job]]
-    WeightlessRehearsal(
-        "fit", [*jobs[0].training.arguments(), *others]
-    )  # a mistake in the other options is told at once
+    # A mistake in the other options is told at once.
+    WeightlessRehearsal("fit", [*jobs[0].training.arguments(), *others])
     return _reproduce(tables, jobs, options, others, console)
 
 
@@ -169,6 +168,7 @@ def _reproduce(
 ) -> int:
     stop = Stop.after(options.budget)
     processes.warm_up()
+    console.print(f"the epochs of each run stand in {options.runs}/<run>/log.txt", markup=False)
     every = jobs_of([table.whole() for table in tables], options.seeds, options.runs, options.epochs_scale)
 
     def tell(line: str) -> None:
