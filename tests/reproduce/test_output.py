@@ -64,6 +64,23 @@ def test_a_run_is_finished_after_its_epochs_or_when_it_says_so(jobs: list[Job]) 
     ]
 
 
+@pytest.mark.parametrize(
+    ("scale", "epochs", "finished", "short"),
+    [
+        *((1.0, 50, False, False), (1.0, 49, False, True), (1.0, 12, True, False)),
+        *((0.5, 25, False, True), (0.5, 12, False, True), (0.5, 12, True, False)),
+    ],
+)
+def test_a_run_that_stopped_by_itself_is_not_short(
+    scale: float, epochs: int, finished: bool, short: bool, tmp_path: Path
+) -> None:
+    job = Job(COPY, 0, tmp_path, scale)
+    write(job, epochs, {}, finished)
+    run = job.run()
+    assert run is not None
+    assert job.is_short(run) == short
+
+
 def test_a_short_run_is_another_run(tmp_path: Path) -> None:
     short = Job(LETTERS, 0, tmp_path, 0.1)
     assert (short.epochs, short.planned) == (20, 200)

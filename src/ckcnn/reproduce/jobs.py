@@ -72,6 +72,11 @@ class Job:
         keeper = checkpoints.load(run.folder.last).get("callbacks", {}).get("RunKeeper", {})
         return bool(keeper.get("finished", False))
 
+    def is_short(self, run: Run) -> bool:
+        """Whether more epochs were planned than it could take; not if it stopped by itself before its last one."""
+        done = len(run.epochs)
+        return done < self.planned and (done >= self.epochs or not self.is_finished(run))
+
 
 def jobs_of(tables: Iterable[Table], seeds: int, runs: Path, scale: float) -> list[Job]:
     """Every training of some tables once for each seed; those with the first seed come first."""

@@ -37,15 +37,14 @@ def collect(table: Table, jobs: Sequence[Job]) -> list[tuple[Cell, list[Figure]]
     whole = table.whole()
     wanted = set(whole.trainings())
     runs = [(job, run) for job in jobs if job.training in wanted and (run := _readable(job)) is not None]
-    finished = {job.name: job.is_finished(run) for job, run in runs}
+    short = {job.name: job.is_short(run) for job, run in runs}
     found: list[tuple[Cell, list[Figure]]] = []
     for cell in whole.cells:
         figures = []
         for job, run in runs:
             test = result_of(run, cell) if job.training == cell.training else None
             if test is not None and f"test/{cell.metric}" in test["metrics"]:
-                short = job.epochs < job.planned or not finished[job.name]
-                work = (len(run.epochs), job.planned, short, run.seconds, run.folder.path)
+                work = (len(run.epochs), job.planned, short[job.name], run.seconds, run.folder.path)
                 figures.append(Figure(test["metrics"][f"test/{cell.metric}"], job.seed, *work))
         if figures or cell in table.cells:
             found.append((cell, figures))
