@@ -10,6 +10,7 @@ import pytest
 import torch
 
 _REPOSITORY = Path(__file__).parents[1]
+os.environ["OMP_NUM_THREADS"] = "1"  # of all processes that tests start, which would wait for each other's threads
 
 
 @pytest.fixture(autouse=True)

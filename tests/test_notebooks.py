@@ -59,7 +59,7 @@ def execute(name: str, environment: dict[str, str]) -> tuple[int, str]:
     """The number of pictures, and all words."""
     notebook = read(name)
     client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(FOLDER)}})
-    client.execute(env={**os.environ, "OMP_NUM_THREADS": "1", **environment})
+    client.execute(env={**os.environ, **environment})
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     shown = [output.get("data", {}) for output in outputs]
     words = [output.get("text", "") + data.get("text/plain", "") for output, data in zip(outputs, shown, strict=True)]

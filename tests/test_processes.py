@@ -27,7 +27,7 @@ TOLERANCE = 1e-9  # of the weights after 78 steps; measured 1e-10
 
 
 def run(folder: Path, *command: str) -> str:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CKCNN_DATA": str(folder / "data")}
+    environment = {**os.environ, "CKCNN_DATA": str(folder / "data")}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
@@ -83,7 +83,7 @@ def test_two_processes_stop_together_and_go_on(tmp_path: Path) -> None:
     """SIGTERM reaches one process in the middle of an epoch; the other one must not wait for it for ever."""
     # Not in float64: Lightning would round the weights that it loads to float32.
     fit = [sys.executable, "-m", "ckcnn", *FIT, *TWO, "--model.dropout=0.2", "--trainer.precision=32-true", "--name"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CKCNN_DATA": str(tmp_path / "data")}
+    environment = {**os.environ, "CKCNN_DATA": str(tmp_path / "data")}
     run(tmp_path, *fit, "whole")
     last = [tmp_path / "runs" / name / "version_0/checkpoints/last.ckpt" for name in ("whole", "stopped")]
     with (tmp_path / "log.txt").open("wb") as log:

@@ -30,10 +30,9 @@ LAST = Path("runs/digits/version_0/checkpoints/last.ckpt")
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "ckcnn", *FIT, *options]
     with (folder / "log.txt").open("ab") as log:
-        return subprocess.Popen(command, cwd=folder, env=environment, stderr=log, stdout=log)
+        return subprocess.Popen(command, cwd=folder, stderr=log, stdout=log)
 
 
 def wait_for(path: Path, process: subprocess.Popen[bytes], after: float = 0.0) -> None:
