@@ -78,14 +78,14 @@ class Runner:
         if run is not None and job.is_finished(run):
             return
         begun = f"goes on after epoch {len(run.epochs)}" if run is not None and run.epochs else "begins"
-        self.tell(f"{title}: {begun}, {job.epochs} epochs at most")
+        self.tell(f"{title}: {begun}, {_epochs(job.epochs)} at most")
         reason = self._command([*job.fit(), "--trainer.enable_progress_bar=false"], job, share)
         run = job.run()
         if reason:
             self._fail(job, title, reason)
         elif run is not None:
             cut = "" if job.is_finished(run) else " so far, it was cut off"
-            self.tell(f"{title}: {len(run.epochs)} epochs in {duration(run.seconds)}{cut}")
+            self.tell(f"{title}: {_epochs(len(run.epochs))} in {duration(run.seconds)}{cut}")
 
     def _test(self, job: Job, title: str, share: Mapping[str, str]) -> None:
         run = job.run()
@@ -125,3 +125,7 @@ def outcome(run: Run, cells: Sequence[Cell]) -> str:
     ours = None if test is None else test["metrics"].get(f"test/{cell.metric}")
     paper = "" if cell.paper is None else f", the paper has {readable(cell.metric, cell.paper)}"
     return f"{cell.metric} {readable(cell.metric, ours)}{paper}"
+
+
+def _epochs(number: int) -> str:
+    return f"{number} epoch{'s' * (number != 1)}"
