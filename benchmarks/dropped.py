@@ -59,7 +59,8 @@ def main() -> None:
         print(f"{FILE}: {_mean(torch.stack([recognised(net, data) for data in sets]))}", flush=True)
         for folder in options.folders:
             (run,) = results.load(folder).runs
-            right = torch.stack([recognised(run.network(), data) for data in sets])
+            net = run.network()
+            right = torch.stack([recognised(net, data) for data in sets])
             seen = torch.zeros(right.shape[1], dtype=torch.bool)
             seen[_recordings(run.setting("data.seed", 0), **places).splits["train"]] = True
             parts = f"trained on: {_mean(right[:, seen])}, others: {_mean(right[:, ~seen])}"

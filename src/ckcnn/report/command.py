@@ -12,8 +12,9 @@ from rich.progress import track
 from ckcnn import results
 from ckcnn.arguments import Parser
 from ckcnn.files import check_output, replacing
-from ckcnn.report.page import count, render
+from ckcnn.report.page import render
 from ckcnn.report.runs import view
+from ckcnn.results.figures import count
 
 
 def main(argv: Sequence[str]) -> int:

@@ -19,7 +19,7 @@ from ckcnn.report import charts
 from ckcnn.report.comparisons import comparisons, omega_0
 from ckcnn.report.runs import RunView
 from ckcnn.results import Results, Run
-from ckcnn.results.figures import readable, short
+from ckcnn.results.figures import count, readable, short
 
 _NUMBERS = ("parameters", "validation", "test", "paper", "difference", "epochs", "time")
 _MOST = 5  # differing settings that are shown
@@ -89,14 +89,3 @@ def _file(environment: Environment, name: str) -> str:
 def _hash(text: str) -> str:
     """What a browser compares a style or a script with before it uses it."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def count(number: int, what: str) -> str:
-    """A number of things.
-
-    Example:
-        >>> count(1, "run"), count(2, "search")
-        ('1 run', '2 searches')
-    """
-    ending = "" if number == 1 else "es" if what.endswith("ch") else "s"
-    return f"{number} {what}{ending}"

@@ -15,7 +15,7 @@ from ckcnn.processes import CommandProcess, alone
 from ckcnn.reproduce.description import Cell
 from ckcnn.reproduce.jobs import Job, missing_tests, result_of
 from ckcnn.results import Run
-from ckcnn.results.figures import duration, readable
+from ckcnn.results.figures import count, duration, readable
 from ckcnn.stopping import Stop
 
 _POLL = 0.2  # seconds
@@ -78,14 +78,14 @@ class Runner:
         if run is not None and job.is_finished(run):
             return
         begun = f"goes on after epoch {len(run.epochs)}" if run is not None and run.epochs else "begins"
-        self.tell(f"{title}: {begun}, {_epochs(job.epochs)} at most")
+        self.tell(f"{title}: {begun}, {count(job.epochs, 'epoch')} at most")
         reason = self._command([*job.fit(), "--trainer.enable_progress_bar=false"], job, share)
         run = job.run()
         if reason:
             self._fail(job, title, reason)
         elif run is not None:
             cut = "" if job.is_finished(run) else " so far, it was cut off"
-            self.tell(f"{title}: {_epochs(len(run.epochs))} in {duration(run.seconds)}{cut}")
+            self.tell(f"{title}: {count(len(run.epochs), 'epoch')} in {duration(run.seconds)}{cut}")
 
     def _test(self, job: Job, title: str, share: Mapping[str, str]) -> None:
         run = job.run()
@@ -125,7 +125,3 @@ def outcome(run: Run, cells: Sequence[Cell]) -> str:
     ours = None if test is None else test["metrics"].get(f"test/{cell.metric}")
     paper = "" if cell.paper is None else f", the paper has {readable(cell.metric, cell.paper)}"
     return f"{cell.metric} {readable(cell.metric, ours)}{paper}"
-
-
-def _epochs(number: int) -> str:
-    return f"{number} epoch{'s' * (number != 1)}"

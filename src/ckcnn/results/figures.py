@@ -92,3 +92,14 @@ def roughly(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def count(number: int, what: str) -> str:
+    """A number of things.
+
+    Example:
+        >>> count(1, "run"), count(2, "search")
+        ('1 run', '2 searches')
+    """
+    ending = "" if number == 1 else "es" if what.endswith("ch") else "s"
+    return f"{number} {what}{ending}"

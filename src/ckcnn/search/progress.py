@@ -14,7 +14,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from ckcnn.results.figures import roughly, short
+from ckcnn.results.figures import count, roughly, short
 from ckcnn.search.outcome import Outcome, score
 from ckcnn.stopping import Stop
 
@@ -53,8 +53,8 @@ class Progress:
             self.outcome = Outcome.of(study)
         value, notes = score(trial), trial.user_attrs
         figure = "" if value is None else f"  {self.outcome.monitor} {value:.4f}"
-        count = notes.get("epochs", 0)
-        seconds = f"  {count} epoch{'s' * (count != 1)}, {notes['seconds']:.0f} s" if count else ""
+        epochs = notes.get("epochs", 0)
+        seconds = f"  {count(epochs, 'epoch')}, {notes['seconds']:.0f} s" if epochs else ""
         ending = {
             TrialState.COMPLETE: "",
             TrialState.PRUNED: "  pruned",
