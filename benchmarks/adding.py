@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ckcnn import results
-from datamodules import AddingProblem, SequenceBatch
+from ckcnn.datamodules import AddingProblem, SequenceBatch
 
 NEAR = 6  # steps
 

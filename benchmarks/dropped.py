@@ -18,8 +18,8 @@ from torch import Tensor
 
 from benchmarks.reference import published_network, recognised
 from ckcnn import results
-from ckcnn.reference import ReferenceCKCNN
-from datamodules import CharacterTrajectories, SequenceDataModule
+from ckcnn.datamodules import CharacterTrajectories, SequenceDataModule
+from ckcnn.reference.model import ReferenceCKCNN
 
 FILE, OMEGA_0 = "ct_drop30.pt", 17.243982444546685  # the latter from the authors' published command
 SEEDS = range(10, 15)  # none of them was trained with

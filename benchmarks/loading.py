@@ -9,7 +9,7 @@ import tempfile
 import time
 from typing import Any
 
-from datamodules import SequentialMNIST
+from ckcnn.datamodules import SequentialMNIST
 
 _CASES: dict[str, dict[str, Any]] = {
     "sMNIST": {},

@@ -18,7 +18,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from ckcnn.__main__ import main as ckcnn
-from ckcnn.runs import RunFolder
+from ckcnn.runs.folder import RunFolder
 
 OMEGAS = (1, 3, 10, 30, 100, 300)
 SEEDS = (0, 1, 2)

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import optuna
 
-from ckcnn import metrics_table
-from ckcnn.runs import RunFolder
+from ckcnn.runs import metrics_table
+from ckcnn.runs.folder import RunFolder
 from ckcnn.search.strategies import Pruner, make_pruner
 
 ORDERS = 200

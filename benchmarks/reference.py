@@ -17,11 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ckcnn.importing import import_weights
-from ckcnn.model import CKCNN
+from ckcnn.datamodules import CharacterTrajectories, SequenceDataModule
+from ckcnn.models.ckcnn import CKCNN
 from ckcnn.nn import CKConv, keep_memory
-from ckcnn.reference import ReferenceCKCNN, ReferenceConv
-from datamodules import CharacterTrajectories, SequenceDataModule
+from ckcnn.reference.convolution import ReferenceConv
+from ckcnn.reference.importing import import_weights
+from ckcnn.reference.model import ReferenceCKCNN
 
 _KINDS = ("theirs", "ours", "ours, keeping the newest sample")
 _OMEGA_0 = 21.44961185481323  # of both files, from the authors' published commands

@@ -16,8 +16,9 @@ from pathlib import Path
 import torch
 import yaml
 
-from ckcnn import CKCNN, checkpoints, metrics_table
+from ckcnn import CKCNN
 from ckcnn.__main__ import main as ckcnn
+from ckcnn.runs import checkpoints, metrics_table
 
 _EPOCHS, _CLASSES, _ROUNDS = 200, 20, 3
 

@@ -37,7 +37,7 @@ def write_clips(root: Path, clips: int) -> None:
     """Noise of one second at 16 kHz, equally many clips of each of the ten words."""
     import soundfile
 
-    from datamodules.speech_commands import TEN_WORDS
+    from ckcnn.datamodules.speech_commands import TEN_WORDS
 
     random = np.random.default_rng(0)
     for number, word in enumerate(TEN_WORDS):
@@ -53,7 +53,7 @@ def write_clips(root: Path, clips: int) -> None:
 
 def measure(step: str, root: str) -> None:
     """Prepares, or reads all splits once; prints the peak in bytes and the seconds."""
-    from datamodules import SpeechCommands
+    from ckcnn.datamodules import SpeechCommands
 
     start = time.perf_counter()
     module = SpeechCommands(root=root)

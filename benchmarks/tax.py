@@ -18,9 +18,9 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from torch.nn.functional import cross_entropy
 
-from ckcnn.cli import CKCNNCLI
+from ckcnn.cli.lightning_cli import CKCNNCLI
+from ckcnn.cli.quiet import make_quiet
 from ckcnn.nn import keep_memory
-from ckcnn.quiet import make_quiet
 
 # name: channels, steps, classes, batch, batches in an epoch, epochs
 CASES = {"CT": (3, 182, 20, 32, 63, 16), "pMNIST 100k": (1, 784, 10, 64, 20, 9)}

@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from datamodules.sequences import SPLITS, DataError, split_codes
+from ckcnn.datamodules.sequences import SPLITS, DataError, split_codes
 
 _HDF5 = (".h5", ".hdf5")
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamodules import array_file
-from datamodules.base import SequenceDataModule
-from datamodules.options import check_choice
-from datamodules.sequences import DataError, RawSequences, Task
+from ckcnn.datamodules import array_file
+from ckcnn.datamodules.base import SequenceDataModule
+from ckcnn.datamodules.options import check_choice
+from ckcnn.datamodules.sequences import DataError, RawSequences, Task
 
 _TASKS = ("classification", "binary", "regression", "every_step")
 _CHUNK_BYTES = 1 << 26

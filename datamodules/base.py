@@ -11,16 +11,16 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
-from datamodules import cache as caches
-from datamodules.datasets import SequenceDataset, Store, WindowDataset
-from datamodules.loading import ResumableLoader, ShardSampler
-from datamodules.options import Keep, Missing, Pad, Standardise, check_options
-from datamodules.pipeline import Pipeline
-from datamodules.preparation import PreparedDataModule
-from datamodules.sequences import SPLITS, DataError, SequenceBatch
-from datamodules.splits import split_indices
-from datamodules.threads import one_thread
-from datamodules.transforms import Statistics, kept_steps, statistics
+from ckcnn.datamodules import cache as caches
+from ckcnn.datamodules.datasets import SequenceDataset, Store, WindowDataset
+from ckcnn.datamodules.loading import ResumableLoader, ShardSampler
+from ckcnn.datamodules.options import Keep, Missing, Pad, Standardise, check_options
+from ckcnn.datamodules.pipeline import Pipeline
+from ckcnn.datamodules.preparation import PreparedDataModule
+from ckcnn.datamodules.sequences import SPLITS, DataError, SequenceBatch
+from ckcnn.datamodules.splits import split_indices
+from ckcnn.datamodules.threads import one_thread
+from ckcnn.datamodules.transforms import Statistics, kept_steps, statistics
 
 _STATISTICS_VALUES = 1 << 20  # looked at together, few enough to stay in the processor's cache
 _EVALUATION_ROWS = 10  # of text, as in the authors' code

@@ -18,7 +18,7 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from datamodules.sequences import DataError, RawSequences
+from ckcnn.datamodules.sequences import DataError, RawSequences
 
 FORMAT = 1  # of the file; a cache of another one is rebuilt
 _CHUNK_BYTES = 1 << 16  # of one piece of a file, so that a long row can be read without its neighbours

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from datamodules.base import SequenceDataModule
-from datamodules.downloads import Download
-from datamodules.sequences import DataError, RawSequences
+from ckcnn.datamodules.base import SequenceDataModule
+from ckcnn.datamodules.downloads import Download
+from ckcnn.datamodules.sequences import DataError, RawSequences
 
 _FOLDER = "uea/CharacterTrajectories"
 _URLS = (  # sktime's own source, and its mirror

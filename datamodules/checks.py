@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from datamodules.sequences import DataError, RawSequences, Task
+from ckcnn.datamodules.sequences import DataError, RawSequences, Task
 
 
 def check_chunk(chunk: RawSequences, name: str, task: Task, shape: tuple[int, int], outputs: int) -> None:

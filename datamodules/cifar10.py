@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from datamodules.base import SequenceDataModule
-from datamodules.downloads import Download
-from datamodules.readers import read_cifar_batch
-from datamodules.sequences import RawSequences, split_codes
+from ckcnn.datamodules.base import SequenceDataModule
+from ckcnn.datamodules.downloads import Download
+from ckcnn.datamodules.readers import read_cifar_batch
+from ckcnn.datamodules.sequences import RawSequences, split_codes
 
 _FOLDER = "cifar-10-batches-py"
 _URL = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from datamodules.base import SequenceDataModule
-from datamodules.sequences import RawSequences
+from ckcnn.datamodules.base import SequenceDataModule
+from ckcnn.datamodules.sequences import RawSequences
 
 
 class Digits(SequenceDataModule):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from datamodules.sequences import DataError, Progress
+from ckcnn.datamodules.sequences import DataError, Progress
 
 _ATTEMPTS = 3
 _TIMEOUT = 30.0  # seconds without an answer

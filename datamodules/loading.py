@@ -9,8 +9,8 @@ import torch
 from torch import distributed
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
-from datamodules.randomness import generator
-from datamodules.sequences import SequenceBatch
+from ckcnn.datamodules.randomness import generator
+from ckcnn.datamodules.sequences import SequenceBatch
 
 
 class ShardSampler(DistributedSampler[Any]):

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamodules.base import SequenceDataModule
-from datamodules.downloads import Download
-from datamodules.options import check_count
-from datamodules.randomness import published_permutation
-from datamodules.readers import check_matching, read_idx
-from datamodules.sequences import RawSequences, split_codes
+from ckcnn.datamodules.base import SequenceDataModule
+from ckcnn.datamodules.downloads import Download
+from ckcnn.datamodules.options import check_count
+from ckcnn.datamodules.randomness import published_permutation
+from ckcnn.datamodules.readers import check_matching, read_idx
+from ckcnn.datamodules.sequences import RawSequences, split_codes
 
 _FOLDER = "MNIST/raw"
 _MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/")

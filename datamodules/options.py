@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, Protocol, get_args
 
-from datamodules.sequences import Task
+from ckcnn.datamodules.sequences import Task
 
 Missing = Literal["mask", "times", "counts"]
 Standardise = Literal["channel", "step", "none"]

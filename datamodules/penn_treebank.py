@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamodules.base import SequenceDataModule
-from datamodules.downloads import Download
-from datamodules.options import check_count
-from datamodules.sequences import DataError, RawSequences, split_codes
+from ckcnn.datamodules.base import SequenceDataModule
+from ckcnn.datamodules.downloads import Download
+from ckcnn.datamodules.options import check_count
+from ckcnn.datamodules.sequences import DataError, RawSequences, split_codes
 
 _FOLDER = "ptb"
 _URL = "http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz"

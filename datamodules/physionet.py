@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from datamodules.base import SequenceDataModule
-from datamodules.downloads import Download
-from datamodules.readers import list_psv, read_psv_archive
-from datamodules.sequences import RawSequences
+from ckcnn.datamodules.base import SequenceDataModule
+from ckcnn.datamodules.downloads import Download
+from ckcnn.datamodules.readers import list_psv, read_psv_archive
+from ckcnn.datamodules.sequences import RawSequences
 
 _FOLDER = "sepsis2019"
 _PLACES = (

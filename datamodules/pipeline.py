@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from datamodules.options import Missing
-from datamodules.sequences import IGNORED, SequenceBatch
-from datamodules.transforms import Statistics, remaining, repeat_last, valid_steps
+from ckcnn.datamodules.options import Missing
+from ckcnn.datamodules.sequences import IGNORED, SequenceBatch
+from ckcnn.datamodules.transforms import Statistics, remaining, repeat_last, valid_steps
 
 Padding = Literal["repeat", "missing", "valid"]
 

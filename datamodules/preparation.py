@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pytorch_lightning import LightningDataModule
 
-from datamodules import cache as caches
-from datamodules.checks import check_chunk
-from datamodules.downloads import Download, fetch
-from datamodules.options import Missing, Standardise, data_root
-from datamodules.sequences import DataError, Progress, RawSequences, Task
+from ckcnn.datamodules import cache as caches
+from ckcnn.datamodules.checks import check_chunk
+from ckcnn.datamodules.downloads import Download, fetch
+from ckcnn.datamodules.options import Missing, Standardise, data_root
+from ckcnn.datamodules.sequences import DataError, Progress, RawSequences, Task
 
 _T = TypeVar("_T")
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datamodules.sequences import DataError
+from ckcnn.datamodules.sequences import DataError
 
 _IDX_UBYTE = 0x08  # the type code of unsigned bytes in an idx file
 _PICKLE_NAMES = {

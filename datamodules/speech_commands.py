@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from datamodules.base import SequenceDataModule
-from datamodules.downloads import Download
-from datamodules.options import check_choice
-from datamodules.readers import read_wav
-from datamodules.sequences import DataError, RawSequences
+from ckcnn.datamodules.base import SequenceDataModule
+from ckcnn.datamodules.downloads import Download
+from ckcnn.datamodules.options import check_choice
+from ckcnn.datamodules.readers import read_wav
+from ckcnn.datamodules.sequences import DataError, RawSequences
 
 _FOLDER = "SpeechCommands/speech_commands_v0.02"
 _URL = "http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz"

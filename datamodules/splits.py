@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from datamodules.sequences import SPLITS, TEST, TRAIN, VAL, DataError
+from ckcnn.datamodules.sequences import SPLITS, TEST, TRAIN, VAL, DataError
 
 TRAIN_FRACTION = 0.7  # 70 / 15 / 15, as the authors and NeuralCDE
 HELD_OUT_FRACTION = 0.1  # of an official training set, for validation

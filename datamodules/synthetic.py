@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import torch
 
-from datamodules.base import SequenceDataModule
-from datamodules.options import check_count
-from datamodules.randomness import generator
-from datamodules.sequences import SPLITS, RawSequences, split_codes
+from ckcnn.datamodules.base import SequenceDataModule
+from ckcnn.datamodules.options import check_count
+from ckcnn.datamodules.randomness import generator
+from ckcnn.datamodules.sequences import SPLITS, RawSequences, split_codes
 
 _CHUNK = 1000
 

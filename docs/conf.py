@@ -9,7 +9,8 @@ from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
-from ckcnn import __version__, listing
+from ckcnn import __version__
+from ckcnn.cli import listing
 
 project = "ckcnn"
 release = __version__
@@ -18,7 +19,7 @@ exclude_patterns = ["_build"]
 nitpicky = True
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!ckcnn|datamodules).*"),  # names of other packages: a build needs no network
-    (r"py:.*", r"datamodules\.(datasets|downloads)\..*"),  # of the inside, in signatures
+    (r"py:.*", r"ckcnn\.datamodules\.(datasets|downloads)\..*"),  # of the inside, in signatures
 ]
 
 default_role = "obj"  # `CKConv` in a docstring

@@ -17,10 +17,10 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ckcnn.datamodules import RawSequences, SequenceBatch, SequenceDataModule
 from ckcnn.files import replacing
 from ckcnn.nn import CKConv, Siren
 from ckcnn.nn.positions import cell_widths, newest_widths
-from datamodules import RawSequences, SequenceBatch, SequenceDataModule
 
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#b0b0b0"  # told apart by the colour-blind, too
 STEPS = 30

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from ckcnn import metrics_table
+from ckcnn.runs import metrics_table
 
 
 def config(**changes: Any) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from benchmarks.adding import NEAR, describe, errors
 from benchmarks.cases import BOUND, MODELS, SHAPES, Shape, _make_net, make_step
 from benchmarks.step import Result
 from benchmarks.textbook import TextbookConv
+from ckcnn.datamodules import AddingProblem
 from ckcnn.nn import CKConv
-from datamodules import AddingProblem
 
 SMALL = Shape("small", batch=2, in_channels=3, length=40, hidden=6, classes=4, rounds=1, steps=1)
 

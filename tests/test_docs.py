@@ -13,9 +13,9 @@ import pytest
 
 import ckcnn.nn
 import ckcnn.results
-import datamodules
-from ckcnn import listing
-from ckcnn.metrics_table import read
+from ckcnn import datamodules
+from ckcnn.cli import listing
+from ckcnn.runs.metrics_table import read
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from ckcnn.datamodules import SequenceBatch, SequenceDataModule
 from ckcnn.nn import CKConv, CKNet, CKTextNet
-from datamodules import SequenceBatch, SequenceDataModule
 from tests.datamodules.cases import CASES, ready
 
 

@@ -14,11 +14,11 @@ import torch
 
 from ckcnn import presets
 from ckcnn.__main__ import main
-from ckcnn.baselines import count_parameters
-from ckcnn.cli import CKCNNCLI
-from ckcnn.commands import run
-from ckcnn.listing import rows
-from ckcnn.metrics_table import read
+from ckcnn.cli.commands import run
+from ckcnn.cli.lightning_cli import CKCNNCLI
+from ckcnn.cli.listing import rows
+from ckcnn.models.baselines import count_parameters
+from ckcnn.runs.metrics_table import read
 from ckcnn.search import arguments
 from tests.datamodules import official
 

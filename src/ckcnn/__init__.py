@@ -6,15 +6,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ckcnn.baselines import GRU, LSTM, TCN
-    from ckcnn.model import CKCNN
-    from ckcnn.reference import ReferenceCKCNN
+    from ckcnn.models.baselines import GRU, LSTM, TCN
+    from ckcnn.models.ckcnn import CKCNN
+    from ckcnn.reference.model import ReferenceCKCNN
 
 __version__ = "0.1.0"
 __all__ = ["CKCNN", "GRU", "LSTM", "TCN", "ReferenceCKCNN"]
 
-_HOMES = dict.fromkeys(("GRU", "LSTM", "TCN"), "ckcnn.baselines")
-_HOMES |= {"CKCNN": "ckcnn.model", "ReferenceCKCNN": "ckcnn.reference"}
+_HOMES = dict.fromkeys(("GRU", "LSTM", "TCN"), "ckcnn.models.baselines")
+_HOMES |= {"CKCNN": "ckcnn.models.ckcnn", "ReferenceCKCNN": "ckcnn.reference.model"}
 
 
 def __getattr__(name: str) -> Any:

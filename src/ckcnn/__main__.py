@@ -11,17 +11,17 @@ from ckcnn.hints import nearest
 
 # Each command is a function that takes the other arguments and returns the exit code, and the line that the help shows.
 COMMANDS = {
-    "fit": ("ckcnn.commands:fit", "train: ckcnn fit --config digits.yaml"),
-    "validate": ("ckcnn.commands:validate", "score a checkpoint on the validation split"),
-    "test": ("ckcnn.commands:test", "score a checkpoint on the test split: ckcnn test --config digits.yaml"),
-    "predict": ("ckcnn.commands:predict", "write the answers for the test split to a CSV or NPZ file"),
+    "fit": ("ckcnn.cli.commands:fit", "train: ckcnn fit --config digits.yaml"),
+    "validate": ("ckcnn.cli.commands:validate", "score a checkpoint on the validation split"),
+    "test": ("ckcnn.cli.commands:test", "score a checkpoint on the test split: ckcnn test --config digits.yaml"),
+    "predict": ("ckcnn.cli.commands:predict", "write the answers for the test split to a CSV or NPZ file"),
     "search": ("ckcnn.search.command:main", "find omega_0 and other settings: ckcnn search --config digits.yaml"),
     "report": ("ckcnn.report.command:main", "all runs on one page: ckcnn report runs --output report.html"),
     "reproduce": ("ckcnn.reproduce.command:main", "the paper's tables, trained from scratch: ckcnn reproduce --list"),
-    "import": ("ckcnn.importing:main", "make a checkpoint from weights that the paper's authors published"),
-    "presets": ("ckcnn.listing:main", "list the presets with their size and the paper's figure"),
-    "fit-kernel": ("ckcnn.fit_kernel:main", "fit kernel nets to functions: why kernels are made of sines"),
-    "data": ("ckcnn.data:main", "list the benchmarks, prepare their data, draw samples"),
+    "import": ("ckcnn.cli.import_command:main", "make a checkpoint from weights that the paper's authors published"),
+    "presets": ("ckcnn.cli.listing:main", "list the presets with their size and the paper's figure"),
+    "fit-kernel": ("ckcnn.kernel_fits.command:main", "fit kernel nets to functions: why kernels are made of sines"),
+    "data": ("ckcnn.cli.data:main", "list the benchmarks, prepare their data, draw samples"),
 }
 
 

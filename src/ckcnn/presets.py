@@ -11,9 +11,9 @@ from typing import Any
 import yaml
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-import lightning_configs
+from ckcnn import configs as lightning_configs
 from ckcnn.hints import nearest
-from ckcnn.runs import RunFolder
+from ckcnn.runs.folder import RunFolder
 
 FOLDER = Path(next(iter(lightning_configs.__path__)))
 OVERLAYS = ("cluster", "debug", "fast", "large")  # they change a preset and are none themselves

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-import datamodules
-from datamodules import SequenceDataModule
+from ckcnn import datamodules
+from ckcnn.datamodules import SequenceDataModule
 from tests.datamodules import official
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from datamodules.penn_treebank import VOCABULARY
-from datamodules.physionet import _COLUMNS
-from datamodules.speech_commands import TEN_WORDS
+from ckcnn.datamodules.penn_treebank import VOCABULARY
+from ckcnn.datamodules.physionet import _COLUMNS
+from ckcnn.datamodules.speech_commands import TEN_WORDS
 
 MNIST = "MNIST/raw"
 CIFAR = "cifar-10-batches-py"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from datamodules import Arrays, DataError
+from ckcnn.datamodules import Arrays, DataError
 from tests.datamodules.official import user_arrays
 
 

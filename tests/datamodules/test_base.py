@@ -12,8 +12,8 @@ import pytest
 import torch
 from pytorch_lightning import LightningModule, Trainer
 
-import datamodules
-from datamodules import CharacterTrajectories, Digits, PhysioNet, RawSequences, SequenceBatch, SequenceDataModule
+from ckcnn import datamodules
+from ckcnn.datamodules import CharacterTrajectories, Digits, PhysioNet, RawSequences, SequenceBatch, SequenceDataModule
 
 
 @pytest.mark.parametrize(

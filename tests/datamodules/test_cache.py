@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from datamodules import DataError, Digits, RawSequences
-from datamodules import cache as caches
-from datamodules.datasets import LazyRows, Store
+from ckcnn.datamodules import DataError, Digits, RawSequences
+from ckcnn.datamodules import cache as caches
+from ckcnn.datamodules.datasets import LazyRows, Store
 
 
 def _digits(folder: Path) -> Digits:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from datamodules import CharacterTrajectories, DataError
+from ckcnn.datamodules import CharacterTrajectories, DataError
 from tests.datamodules.official import UEA, ts_text, write_trajectories
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from datamodules import DataError, SequentialCIFAR10
-from datamodules import cifar10 as module_of_cifar10
-from datamodules.downloads import Download
+from ckcnn.datamodules import DataError, SequentialCIFAR10
+from ckcnn.datamodules import cifar10 as module_of_cifar10
+from ckcnn.datamodules.downloads import Download
 from tests.datamodules.official import CIFAR, write_cifar
 
 

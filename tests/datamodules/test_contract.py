@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler
 
-from datamodules import SequenceBatch, SequenceDataModule
-from datamodules.datasets import SequenceDataset
-from datamodules.loading import ShardSampler
-from datamodules.transforms import drop_count
+from ckcnn.datamodules import SequenceBatch, SequenceDataModule
+from ckcnn.datamodules.datasets import SequenceDataset
+from ckcnn.datamodules.loading import ShardSampler
+from ckcnn.datamodules.transforms import drop_count
 from tests.datamodules.cases import CASES, make, ready
 
 SPLITS = ("train", "val", "test")

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from sklearn.datasets import load_digits
 
-from datamodules import Digits
+from ckcnn.datamodules import Digits
 
 
 def test_real_digits(tmp_path: Path) -> None:

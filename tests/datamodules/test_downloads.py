@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import pytest
 
-import datamodules
-from datamodules import DataError, SequentialMNIST
-from datamodules.downloads import Download, fetch, unpack
+from ckcnn import datamodules
+from ckcnn.datamodules import DataError, SequentialMNIST
+from ckcnn.datamodules.downloads import Download, fetch, unpack
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

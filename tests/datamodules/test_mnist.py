@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from datamodules import DataError, SequentialMNIST
-from datamodules.readers import read_idx
+from ckcnn.datamodules import DataError, SequentialMNIST
+from ckcnn.datamodules.readers import read_idx
 from tests.datamodules.official import MNIST, write_idx, write_mnist
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from datamodules import DataError, PennTreebank
-from datamodules.penn_treebank import VOCABULARY
+from ckcnn.datamodules import DataError, PennTreebank
+from ckcnn.datamodules.penn_treebank import VOCABULARY
 from tests.datamodules.official import PTB, write_ptb
 
 

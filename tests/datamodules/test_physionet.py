@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from datamodules import DataError, PhysioNet
-from datamodules.physionet import _COLUMNS
+from ckcnn.datamodules import DataError, PhysioNet
+from ckcnn.datamodules.physionet import _COLUMNS
 from tests.datamodules.official import SEPSIS, psv_text, write_sepsis
 
 

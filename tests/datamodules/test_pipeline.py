@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from datamodules.pipeline import Pipeline, Rows
+from ckcnn.datamodules.pipeline import Pipeline, Rows
 
 
 def _pipeline(**options: object) -> Pipeline:

@@ -8,8 +8,8 @@ import soundfile
 import torch
 
 from benchmarks import speech_memory
-from datamodules import DataError, SpeechCommands
-from datamodules.speech_commands import TEN_WORDS
+from ckcnn.datamodules import DataError, SpeechCommands
+from ckcnn.datamodules.speech_commands import TEN_WORDS
 from tests.datamodules.official import SPEECH, write_speech
 
 EIGHT_WORDS = tuple(word for word in TEN_WORDS if word not in ("on", "off"))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
 
-from datamodules import DataError
-from datamodules.sequences import TEST, TRAIN, VAL
-from datamodules.splits import split_indices
+from ckcnn.datamodules import DataError
+from ckcnn.datamodules.sequences import TEST, TRAIN, VAL
+from ckcnn.datamodules.splits import split_indices
 
 LABELS = np.repeat(np.arange(20), 143)[:2858]
 

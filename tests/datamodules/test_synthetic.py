@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from datamodules import AddingProblem, CopyMemory, SequenceBatch, SequenceDataModule
+from ckcnn.datamodules import AddingProblem, CopyMemory, SequenceBatch, SequenceDataModule
 
 
 def _split(module: SequenceDataModule, split: str) -> SequenceBatch:
@@ -62,7 +62,7 @@ def test_splits_and_seeds_differ(tmp_path: Path) -> None:
 
 def test_the_longest_length_is_read_lazily(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _split(AddingProblem(length=20, root=tmp_path), "val").x
-    monkeypatch.setattr("datamodules.datasets.LAZY_BYTES", 0)
+    monkeypatch.setattr("ckcnn.datamodules.datasets.LAZY_BYTES", 0)
     lazy = AddingProblem(length=20, root=tmp_path)
     assert torch.equal(_split(lazy, "val").x, whole)
     assert not isinstance(lazy._store.x, torch.Tensor)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from datamodules.threads import one_thread
+from ckcnn.datamodules.threads import one_thread
 
 
 def test_the_number_of_threads_comes_back() -> None:

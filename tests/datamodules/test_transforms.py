@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from datamodules.transforms import drop_count, kept_steps, remaining, repeat_last, statistics, unpack_steps
+from ckcnn.datamodules.transforms import drop_count, kept_steps, remaining, repeat_last, statistics, unpack_steps
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ckcnn import CKCNN, checkpoints, results
+from ckcnn import CKCNN, results
 from ckcnn.__main__ import main
 from ckcnn.report.comparisons import by_drop, comparisons
+from ckcnn.runs import checkpoints
 from tests.small_runs import config, result_of, write_run, write_search
 
 EVIL = "<script>alert('x')</script>\"&"

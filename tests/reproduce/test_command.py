@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from ckcnn.__main__ import main
-from ckcnn.metrics_table import read
 from ckcnn.reproduce import estimate
 from ckcnn.reproduce.description import Cell, Training
 from ckcnn.reproduce.jobs import Job
 from ckcnn.reproduce.runner import Runner
-from ckcnn.stopping import Stop
+from ckcnn.runs.metrics_table import read
+from ckcnn.runs.stopping import Stop
 
 QUICK = [
     *("--trainer.limit_train_batches=2", "--trainer.limit_val_batches=1", "--trainer.limit_test_batches=1"),
@@ -154,7 +154,7 @@ def test_estimates_are_measured_once(here: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_epoch_has_as_many_batches_as_in_training() -> None:
-    from datamodules import CharacterTrajectories, PennTreebank
+    from ckcnn.datamodules import CharacterTrajectories, PennTreebank
 
     letters = CharacterTrajectories(batch_size=32)
     assert estimate.batches(letters) == 63 + 14 / 3

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ckcnn import checkpoints
-from ckcnn.metrics_table import read
 from ckcnn.reproduce import output
 from ckcnn.reproduce.description import Cell, Table, Training
 from ckcnn.reproduce.jobs import Job, jobs_of, missing_tests, result_of
 from ckcnn.reproduce.runner import outcome
+from ckcnn.runs import checkpoints
+from ckcnn.runs.metrics_table import read
 from tests import small_runs
 
 LETTERS = Training("character_trajectories")

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from ckcnn import CKCNN, GRU, checkpoints
-from ckcnn.networks import convolutions
-from ckcnn.reference import ReferenceCKCNN
+from ckcnn import CKCNN, GRU
+from ckcnn.models.networks import convolutions
+from ckcnn.models.sequence_module import SequenceModule
+from ckcnn.reference.model import ReferenceCKCNN
 from ckcnn.results.learned import kernels, network
-from ckcnn.runs import RunFolder
-from ckcnn.training import SequenceModule
+from ckcnn.runs import checkpoints
+from ckcnn.runs.folder import RunFolder
 
 OPTIONS = {"in_channels": 3, "out_channels": 5, "task": "classification", "horizon": 20, "hidden_channels": 4}
 

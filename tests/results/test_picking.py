@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ckcnn import metrics_table, results
+from ckcnn import results
+from ckcnn.runs import metrics_table
 
 
 def make_run(folder: Path, age: int, tested: bool = True, **data: Any) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ckcnn import results
-from ckcnn.results.figures import BETTER, main_metric
+from ckcnn.formatting import BETTER, main_metric
 from ckcnn.tasks import TASKS
 from tests.small_runs import config, result_of, write_run, write_search
 

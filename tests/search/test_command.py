@@ -17,11 +17,11 @@ import pytest
 import yaml
 from optuna.trial import TrialState
 
-from ckcnn import checkpoints, metrics_table
 from ckcnn.__main__ import main
-from ckcnn.processes import shares, threads
-from ckcnn.rehearsal import WeightlessRehearsal
-from ckcnn.runs import RunFolder
+from ckcnn.cli.processes import shares, threads
+from ckcnn.cli.rehearsal import WeightlessRehearsal
+from ckcnn.runs import checkpoints, metrics_table
+from ckcnn.runs.folder import RunFolder
 from ckcnn.search import storage
 from ckcnn.search.objective import Objective
 

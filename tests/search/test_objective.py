@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 import optuna
 import pytest
 
-from ckcnn.metrics_table import MetricsTable
-from ckcnn.processes import CommandProcess
+from ckcnn.cli.processes import CommandProcess
+from ckcnn.runs.metrics_table import MetricsTable
+from ckcnn.runs.stopping import Stop
 from ckcnn.search import objective as module
 from ckcnn.search.objective import Objective, TrialFailed, TrialInterrupted
 from ckcnn.search.space import parse
-from ckcnn.stopping import Stop
 
 SPACE = parse([], (1.0, 100.0))
 NAN = float("nan")

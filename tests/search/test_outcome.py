@@ -14,10 +14,10 @@ from optuna.trial import TrialState, create_trial
 from rich.console import Console
 
 from ckcnn.presets import nested
+from ckcnn.runs.stopping import Stop
 from ckcnn.search.outcome import Outcome
 from ckcnn.search.progress import Progress
 from ckcnn.search.space import parse
-from ckcnn.stopping import Stop
 
 SPACE = parse(["model.dropout=0.0:0.3"], (1.0, 100.0))
 

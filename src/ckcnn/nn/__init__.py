@@ -1,11 +1,11 @@
 """Continuous-kernel convolutions as PyTorch modules. Tensors are ``(batch, channels, time)``; needs torch alone."""
 
+from ckcnn.nn.allocator import keep_memory
 from ckcnn.nn.block import CKBlock, ConvFactory
 from ckcnn.nn.ckconv import CKConv
 from ckcnn.nn.fftconv import FFTConv
 from ckcnn.nn.functional import fft_conv
 from ckcnn.nn.kernels import FourierKernel, KernelFactory, KernelNet, Siren
-from ckcnn.nn.memory import keep_memory
 from ckcnn.nn.mlp_kernel import MLPKernel
 from ckcnn.nn.multiscale import MultiscaleSiren
 from ckcnn.nn.network import CKBackbone, CKNet, CKTextNet

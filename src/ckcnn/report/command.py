@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.progress import track
 
 from ckcnn import results
-from ckcnn.arguments import Parser
+from ckcnn.cli.arguments import Parser
 from ckcnn.files import check_output, replacing
+from ckcnn.formatting import count
 from ckcnn.report.page import render
 from ckcnn.report.runs import view
-from ckcnn.results.figures import count
 
 
 def main(argv: Sequence[str]) -> int:

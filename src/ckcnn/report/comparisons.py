@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from ckcnn.formatting import in_percent
 from ckcnn.report.charts import Chart, Line, chart
 from ckcnn.results import Run, Search
-from ckcnn.results.figures import in_percent
 from ckcnn.results.searches import OMEGA_0
 
 

@@ -14,12 +14,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import ckcnn
+from ckcnn.formatting import count, readable, short
 from ckcnn.presets import PLACES
 from ckcnn.report import charts
 from ckcnn.report.comparisons import comparisons, omega_0
 from ckcnn.report.runs import RunView
 from ckcnn.results import Results, Run
-from ckcnn.results.figures import count, readable, short
 
 _NUMBERS = ("parameters", "validation", "test", "paper", "difference", "epochs", "time")
 _MOST = 5  # differing settings that are shown

@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import Tensor
 
+from ckcnn.formatting import BETTER, difference, duration, in_percent, readable
 from ckcnn.report.charts import Chart, Line, chart
 from ckcnn.report.confusion import Matrix, matrix
 from ckcnn.results import Run
-from ckcnn.results.figures import BETTER, difference, duration, in_percent, readable
 from ckcnn.results.learned import LearnedKernels, kernels
 
 _FACTS = ("omega_0", "kernel", "learning_rate", "schedule", "dropout", "hidden_channels", "num_blocks")

@@ -15,11 +15,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table as Lines
 
-from ckcnn import presets, processes
-from ckcnn.arguments import Parser, seconds
+from ckcnn import presets
+from ckcnn.cli import processes
+from ckcnn.cli.arguments import Parser, seconds
+from ckcnn.cli.quiet import make_quiet
+from ckcnn.cli.rehearsal import WeightlessRehearsal
+from ckcnn.formatting import roughly
 from ckcnn.hints import nearest
-from ckcnn.quiet import make_quiet
-from ckcnn.rehearsal import WeightlessRehearsal
 from ckcnn.reproduce import output, slurm
 from ckcnn.reproduce.description import Table
 from ckcnn.reproduce.estimate import Estimates
@@ -28,8 +30,7 @@ from ckcnn.reproduce.options import split_options
 from ckcnn.reproduce.runner import Runner
 from ckcnn.reproduce.tables import PRESETS, TABLES
 from ckcnn.results import Run
-from ckcnn.results.figures import roughly
-from ckcnn.stopping import Stop, signals
+from ckcnn.runs.stopping import Stop, signals
 
 
 def main(argv: Sequence[str]) -> int:

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ckcnn.cli.rehearsal import Rehearsal
+from ckcnn.datamodules import SequenceBatch, SequenceDataModule
 from ckcnn.files import replacing
-from ckcnn.rehearsal import Rehearsal
 from ckcnn.reproduce.jobs import Job
-from ckcnn.results.writing import machine
-from datamodules import SequenceBatch, SequenceDataModule
+from ckcnn.runs.results_file import machine
 
 _STEPS = 3
 _ENOUGH = 2.0  # seconds; a step that takes longer is measured once

@@ -8,10 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ckcnn import checkpoints, presets
+from ckcnn import presets
 from ckcnn.reproduce.description import Cell, Table, Training
 from ckcnn.results import Run
-from ckcnn.runs import RunFolder
+from ckcnn.runs import checkpoints
+from ckcnn.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)

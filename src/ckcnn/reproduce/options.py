@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ckcnn import presets
-from ckcnn.arguments import plain_value
+from ckcnn.cli.arguments import plain_value
 
 
 def split_options(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:

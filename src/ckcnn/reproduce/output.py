@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ckcnn import metrics_table
 from ckcnn.files import replacing
+from ckcnn.formatting import BETTER, difference, duration, in_percent, readable
 from ckcnn.reproduce.description import Cell, Table
 from ckcnn.reproduce.jobs import Job, result_of
 from ckcnn.results import Run
-from ckcnn.results.figures import BETTER, difference, duration, in_percent, readable
+from ckcnn.runs import metrics_table
 
 SOLVED = {"accuracy": 1.0, "mse": 1e-4}
 

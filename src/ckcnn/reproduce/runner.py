@@ -11,12 +11,12 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ckcnn.processes import CommandProcess, alone
+from ckcnn.cli.processes import CommandProcess, alone
+from ckcnn.formatting import count, duration, readable
 from ckcnn.reproduce.description import Cell
 from ckcnn.reproduce.jobs import Job, missing_tests, result_of
 from ckcnn.results import Run
-from ckcnn.results.figures import count, duration, readable
-from ckcnn.stopping import Stop
+from ckcnn.runs.stopping import Stop
 
 _POLL = 0.2  # seconds
 

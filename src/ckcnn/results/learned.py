@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ckcnn import checkpoints
-from ckcnn.networks import build_network, convolutions, network_options
+from ckcnn.models.networks import build_network, convolutions, network_options
 from ckcnn.nn import CKConv, CKNet, CKTextNet
-from ckcnn.runs import RunFolder
+from ckcnn.runs import checkpoints
+from ckcnn.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _learned(layer: CKConv, count: int) -> LearnedKernels:
 
 def _convolution(model: str) -> type[CKConv] | None:
     if model == "ReferenceCKCNN":
-        from ckcnn.reference import ReferenceConv  # only for the authors' weights
+        from ckcnn.reference.convolution import ReferenceConv  # only for the authors' weights
 
         return ReferenceConv
     return CKConv if model == "CKCNN" else None

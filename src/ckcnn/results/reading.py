@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ckcnn import metrics_table, presets
-from ckcnn.results.figures import BETTER, main_metric
+from ckcnn import presets
+from ckcnn.formatting import BETTER, main_metric
 from ckcnn.results.searches import Search
-from ckcnn.runs import RunFolder
+from ckcnn.runs import metrics_table
+from ckcnn.runs.folder import RunFolder
 
 if TYPE_CHECKING:
     from ckcnn.nn import CKNet, CKTextNet

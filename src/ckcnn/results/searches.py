@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ckcnn import metrics_table
-from ckcnn.results.figures import BETTER, main_metric
+from ckcnn.formatting import BETTER, main_metric
+from ckcnn.runs import metrics_table
 
 OMEGA_0 = "model.omega_0"
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import get_args
 
-from ckcnn.arguments import Parser, seconds
+from ckcnn.cli.arguments import Parser, seconds
+from ckcnn.cli.messages import TOP
 from ckcnn.hints import nearest
-from ckcnn.messages import TOP
 from ckcnn.search.strategies import Pruner, Strategy
 
 _OF_FIT = (*TOP, "early_stopping", "paper", "variants")

@@ -16,10 +16,11 @@ from optuna.exceptions import ExperimentalWarning, UpdateFinishedTrialError
 from optuna.trial import FrozenTrial
 from rich.console import Console
 
-from ckcnn import processes
+from ckcnn.cli import processes
+from ckcnn.cli.quiet import make_quiet
+from ckcnn.cli.rehearsal import WeightlessRehearsal
 from ckcnn.hints import nearest
-from ckcnn.quiet import make_quiet
-from ckcnn.rehearsal import WeightlessRehearsal
+from ckcnn.runs.stopping import Stop, signals
 from ckcnn.search import arguments, space
 from ckcnn.search.objective import Objective, TrialFailed, TrialInterrupted
 from ckcnn.search.outcome import STATES, Outcome
@@ -27,7 +28,6 @@ from ckcnn.search.progress import Progress
 from ckcnn.search.storage import fail_dead, is_taken_over, open_storage, retry, shown
 from ckcnn.search.strategies import make_pruner, make_sampler
 from ckcnn.search.study import open_study, question
-from ckcnn.stopping import Stop, signals
 
 
 def main(argv: Sequence[str]) -> int:

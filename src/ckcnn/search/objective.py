@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 
 import optuna
 
-from ckcnn import metrics_table
-from ckcnn.processes import CommandProcess, alone
-from ckcnn.runs import RunFolder
+from ckcnn.cli.processes import CommandProcess, alone
+from ckcnn.runs import metrics_table
+from ckcnn.runs.folder import RunFolder
+from ckcnn.runs.stopping import Stop
 from ckcnn.search.space import Space, flags, suggest
 from ckcnn.search.storage import this_worker
-from ckcnn.stopping import Stop
 
 _POLL = 0.2  # seconds
 

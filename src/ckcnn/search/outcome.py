@@ -16,10 +16,11 @@ from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
 from rich.table import Table
 
-from ckcnn import metrics_table, presets
+from ckcnn import presets
 from ckcnn.files import replacing
-from ckcnn.results.figures import short
+from ckcnn.formatting import short
 from ckcnn.results.searches import OMEGA_0
+from ckcnn.runs import metrics_table
 from ckcnn.search.storage import superseded
 
 _SHOWN = 10  # of the best trials

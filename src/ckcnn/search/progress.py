@@ -14,9 +14,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from ckcnn.results.figures import count, roughly, short
+from ckcnn.formatting import count, roughly, short
+from ckcnn.runs.stopping import Stop
 from ckcnn.search.outcome import Outcome, score
-from ckcnn.stopping import Stop
 
 
 class Progress:

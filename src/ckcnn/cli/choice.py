@@ -1,0 +1,184 @@
+"""Which run folder and which checkpoint a command means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from lightning_utilities.core.rank_zero import rank_zero_info
+
+import ckcnn
+from ckcnn.datamodules import SequenceDataModule
+from ckcnn.models.sequence_module import SequenceModule
+from ckcnn.presets import PLACES
+from ckcnn.runs import checkpoints
+from ckcnn.runs.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a command works on.
+
+    Attributes:
+        name: of the runs, a folder in the folder of all runs.
+        run: the folder of the run; None if it needs a new one.
+        checkpoint: where to start from; None to start anew.
+        content: of the checkpoint.
+    """
+
+    name: str
+    run: RunFolder | None
+    checkpoint: Path | None = None
+    content: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def steps(self) -> int:
+        """Training steps of the checkpoint."""
+        return int(self.content.get("global_step", 0))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run had stopped because it was good enough, or no longer improved."""
+        return bool(self.content.get("callbacks", {}).get("RunKeeper", {}).get("finished", False))
+
+
+def choose(command: str, config: Any) -> Choice:
+    """Finds what `--ckpt_path` means: a file, a run folder, ``best`` or ``last`` of the newest run.
+
+    Training starts anew without it, and also with ``last`` if there is nothing yet to go on from, so that a job
+    that may be started again can always say ``last``. The other commands take the best checkpoint by default.
+
+    Raises:
+        ValueError: if there is no such checkpoint.
+    """
+    source = RunFolder.of(Path(str(config.config[0]))) if config.config else None
+    name = config.name or (Path(str(config.config[0])).stem if config.config else "run")
+    parent = Path(config.runs) / name
+    newest = source or next(iter(RunFolder.all(parent)[::-1]), None)
+    if command == "fit":
+        return _for_training(name, newest, config)
+    wanted = config.ckpt_path or "best"
+    if wanted not in ("best", "last"):
+        path = _file(Path(wanted), "best")
+    elif newest is None:
+        raise ValueError(f"there is no run in {parent}; train one with ckcnn fit, or give --ckpt_path")
+    else:
+        path = newest.checkpoint(wanted)
+    return Choice(name, RunFolder.of(path), path, checkpoints.load(path))
+
+
+def _for_training(name: str, newest: RunFolder | None, config: Any) -> Choice:
+    if config.ckpt_path is None:
+        return Choice(name, None)
+    if config.ckpt_path == "last":
+        if newest is None or not newest.last.is_file():
+            return Choice(name, newest)
+        path = newest.last
+    else:
+        path = _file(Path(config.ckpt_path), "last")
+    run = RunFolder.of(path)
+    if run is None or path != run.last:
+        return Choice(name, None, path, checkpoints.load(path))
+    _check_same_data(run, config)
+    return Choice(run.path.parent.name, run, path, checkpoints.load(path))
+
+
+def _file(path: Path, which: str) -> Path:
+    if not path.is_dir():
+        return path
+    run = RunFolder.of(path)
+    if run is None:
+        raise ValueError(f"{path} is not a run folder (it would be called version_0 and hold a config.yaml)")
+    return run.checkpoint(which)
+
+
+def _check_same_data(run: RunFolder, config: Any) -> None:
+    """A run goes on with the data that it began with."""
+    before = yaml.safe_load(run.config.read_text()).get("data") or {}
+    now = config.data
+    pairs = {"class_path": (before.get("class_path"), now.class_path)}
+    pairs |= {key: (before.get("init_args", {}).get(key), value) for key, value in now.init_args.items()}
+    for key, (old, new) in pairs.items():
+        if key not in PLACES and old != new:
+            raise ValueError(f"{run.path} was trained with data.{key} {old}, now it is {new}; {_WAYS_OUT}")
+
+
+_WAYS_OUT = "leave it as it was to go on, or leave out --ckpt_path to start a new run"
+
+
+def check_same_model(choice: Choice, model: SequenceModule) -> None:
+    """Training goes on with the settings that it began with.
+
+    Raises:
+        ValueError: if a setting differs; the message names it.
+    """
+    stored = dict(choice.content["hyper_parameters"])
+    if choice.content["model_class"] != type(model).__name__:
+        old, new = choice.content["model_class"], type(model).__name__
+        raise ValueError(f"{choice.checkpoint} holds a {old}, not a {new}; {_WAYS_OUT}")
+    for key, value in model.hparams.items():
+        if key != "dt" and stored.get(key) != value:
+            before = f"{choice.checkpoint} was trained with model.{key} {stored.get(key)}"
+            raise ValueError(f"{before}, now it is {value}; {_WAYS_OUT}")
+
+
+def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataModule) -> SequenceModule:
+    """The model of a checkpoint, with its own settings; only how the data is sampled comes from the data.
+
+    Raises:
+        ValueError: if it does not fit the data.
+    """
+    _check_rate(choice, data)
+    kind = _kind(str(choice.content["model_class"]), configured)
+    settings = {**choice.content["hyper_parameters"], "dt": data.dt}
+    for fact in ("in_channels", "out_channels", "task"):
+        if settings[fact] != getattr(data, fact):
+            raise ValueError(
+                f"{choice.checkpoint} was trained for {fact} {settings[fact]}, the data has {getattr(data, fact)}; "
+                "give the settings of the data that it was trained with (drop_rate and missing add channels)"
+            )
+    if settings["horizon"] != data.horizon:
+        rank_zero_info(
+            f"trained on sequences of {settings['horizon']} samples, which its memory stays at; the data has "
+            f"{data.horizon}. For another sampling rate, use --data.test_dt"
+        )
+    model = kind(**settings)
+    model.load_state_dict(choice.content["state_dict"])
+    return model
+
+
+def check_stamps(model: SequenceModule, data: SequenceDataModule) -> None:
+    """Data with time stamps is for models that take them.
+
+    Raises:
+        ValueError: if it is not; the message says what to do.
+    """
+    if not model.takes_times and (data.stamped or data.missing == "times"):
+        advice = "leave times out of the file" if data.stamped else "use --data.missing mask"
+        raise ValueError(
+            f"{type(model).__name__} takes no time stamps, and the data has them; {advice}, or use a CKCNN"
+        )
+
+
+def _check_rate(choice: Choice, data: SequenceDataModule) -> None:
+    """The rate of training is what the network counts time in; the data must know it."""
+    if choice.run is None:
+        return
+    trained = (yaml.safe_load(choice.run.config.read_text()).get("data") or {}).get("init_args", {}).get("train_dt", 1)
+    if trained != data.train_dt:
+        raise ValueError(
+            f"{choice.run.path} was trained with data.train_dt {trained}, now it is {data.train_dt}; "
+            f"give --data.train_dt {trained}, or --ckpt_path {choice.run.path} without --config, which knows it"
+        )
+
+
+def _kind(name: str, configured: SequenceModule) -> type[SequenceModule]:
+    """The class of that name: one of ours, or the user's own, but never one that only the file names."""
+    if name == type(configured).__name__:
+        return type(configured)
+    if name in ckcnn.__all__:
+        return getattr(ckcnn, name)
+    raise ValueError(f"the checkpoint holds a {name}; give its class with --model")

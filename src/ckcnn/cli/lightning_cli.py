@@ -1,0 +1,201 @@
+"""``ckcnn fit``, ``validate``, ``test`` and ``predict``: Lightning's command line on presets and run folders."""
+
+from __future__ import annotations
+
+from argparse import ArgumentError
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_only
+from pytorch_lightning import Trainer
+from pytorch_lightning.callbacks import EarlyStopping
+from pytorch_lightning.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
+from pytorch_lightning.loggers import TensorBoardLogger
+
+from ckcnn import presets
+from ckcnn.cli import predictions
+from ckcnn.cli.choice import Choice, check_same_model, check_stamps, choose, load_model
+from ckcnn.cli.messages import explain
+from ckcnn.cli.quiet import ProgressBar
+from ckcnn.datamodules import SequenceDataModule
+from ckcnn.files import check_output
+from ckcnn.models.baselines import count_parameters
+from ckcnn.models.sequence_module import SequenceModule
+from ckcnn.runs import results_file as writing
+from ckcnn.runs.callbacks import RunKeeper, StepSeed
+from ckcnn.runs.checkpoint_io import SafeCheckpointIO
+from ckcnn.runs.folder import RunFolder
+from ckcnn.tasks import TASKS
+
+FACTS = ("in_channels", "out_channels", "task", "horizon", "dt")
+
+
+class CKCNNCLI(LightningCLI):
+    """Links the facts of the data to the model, and gives every run its folder.
+
+    Args:
+        command: ``fit``, ``validate``, ``test`` or ``predict``.
+        args: what stands after it.
+    """
+
+    choice: Choice
+    model: SequenceModule
+    datamodule: SequenceDataModule
+
+    def __init__(self, command: str, args: list[str]) -> None:
+        self.command = command
+        super().__init__(
+            SequenceModule,
+            SequenceDataModule,
+            save_config_callback=SaveConfigCallback if command == "fit" else None,
+            save_config_kwargs={"overwrite": True},
+            seed_everything_default=0,
+            parser_kwargs={
+                "prog": f"ckcnn {command}",
+                "exit_on_error": False,
+                "default_config_files": [str(presets.BASE)],
+                "allow_abbrev": False,
+            },
+            subclass_mode_model=True,
+            subclass_mode_data=True,
+            args=args,
+            run=False,
+            auto_configure_optimizers=False,
+            load_from_checkpoint_support=False,
+        )
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        parser.add_argument("--ckpt_path", type=str | None, help="a checkpoint, a run folder, or: best, last")
+        parser.add_argument("--name", type=str | None, help="folder in --runs; by default the name of the preset")
+        parser.add_argument("--runs", type=str, default="runs", help="folder of all runs")
+        parser.add_argument("--paper", type=dict[str, Any] | None, help="what the paper reports: size and metrics")
+        parser.add_argument(
+            "--variants", type=list[dict[str, Any]] | None, help="the rows of the paper's tables, of a preset"
+        )
+        if self.command == "predict":
+            parser.add_argument("--output", type=str, default="predictions.csv", help="file to write, .csv or .npz")
+        parser.add_lightning_class_args(EarlyStopping, "early_stopping")
+        for fact in FACTS:
+            parser.link_arguments(f"data.{fact}", f"model.init_args.{fact}", apply_on="instantiate")
+        rules = {"monitor": lambda task: f"val/{TASKS[task].stopping[0]}", "mode": lambda task: TASKS[task].stopping[1]}
+        for name, rule in rules.items():
+            parser.link_arguments("data.task", f"early_stopping.{name}", rule, apply_on="instantiate")
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        """Parses, then once more with the values that the preset has for the row of the paper that was asked for."""
+        try:
+            self.config = parser.parse_args(presets.expand(args))
+            if row := presets.row_of(self.config):
+                self.config = parser.parse_args(presets.expand(args, row))
+        except (ArgumentError, TypeError) as error:
+            raise ValueError(explain(error, self.command)) from None
+        if given := [word for word in args if word.split("=")[0] in {f"--model.{fact}" for fact in FACTS}]:
+            raise ValueError(f"{given[0]} is a fact of the data and cannot be set; change the settings of the data")
+        self.config.variants = None  # they are applied; the saved configuration must not apply them again
+
+    def _parse_ckpt_path(self) -> None:
+        """Chooses the run folder and the checkpoint; stored settings of the model are used in `load_model`."""
+        if self.command == "predict":
+            check_output(Path(self.config.output), ".csv", ".npz")
+        self.choice = choose(self.command, self.config)
+        self.config.name, self.config.ckpt_path = self.choice.name, None
+
+    def instantiate_classes(self) -> None:
+        """Makes data, model and trainer; what they refuse is told in one sentence."""
+        try:
+            super().instantiate_classes()
+        except ValueError as error:
+            raise ValueError(explain(error, self.command)) from None
+
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        """Adds what keeps the work of a run, and where it goes."""
+        check_stamps(self.model, self.datamodule)
+        settings = self._get(self.config_init, "trainer")
+        plugins: list[Any] = [SafeCheckpointIO(), *_as_list(settings["plugins"])]
+        if SLURMEnvironment.detect():
+            plugins.append(SLURMEnvironment(auto_requeue=False))  # Lightning's own would write elsewhere
+        kwargs |= {"plugins": plugins, "logger": False}
+        if self.command == "fit":
+            kwargs |= {"logger": [self._tensorboard(), *_as_list(settings["logger"])]}
+            keeper = RunKeeper(self._run_folder(), self.model.monitor, self.model.task.mode)
+            seed = StepSeed(int(self._get(self.config, "seed_everything")))
+            kwargs |= {"callbacks": [*_as_list(settings["callbacks"]), keeper, seed]}
+            if settings["enable_progress_bar"] is not False:
+                kwargs["callbacks"].append(ProgressBar())
+        elif self.command == "predict":
+            kwargs |= {"devices": 1, "num_nodes": 1}
+        try:
+            return super().instantiate_trainer(**kwargs)
+        except BaseException:
+            if self.command == "fit":
+                self._run_folder().remove_if_empty()
+            raise
+
+    def _tensorboard(self) -> TensorBoardLogger:
+        path, steps = self._run_folder().path, self.choice.steps
+        place = (path.parent.parent, path.parent.name, path.name)
+        return TensorBoardLogger(*place, default_hp_metric=False, purge_step=steps or None)
+
+    def after_instantiate_classes(self) -> None:
+        """Training goes on with the same settings; everything else takes the settings of the checkpoint."""
+        if self.command != "fit":
+            self.model = load_model(self.choice, self.model, self.datamodule)
+        elif self.choice.checkpoint:
+            check_same_model(self.choice, self.model)
+
+    def execute(self) -> None:
+        """Does what the command says."""
+        if self.command == "fit":
+            try:
+                self._fit()
+            finally:
+                self._run_folder().remove_if_empty()
+        elif self.command == "predict":
+            batches: Any = self.trainer.predict(self.model, self.datamodule)
+            print(predictions.write(Path(self.config.output), batches))
+        else:
+            (metrics,) = getattr(self.trainer, self.command)(self.model, self.datamodule, verbose=False)
+            self._report(dict(metrics))
+
+    def _fit(self) -> None:
+        run = self._run_folder()
+        if self.choice.finished:
+            rank_zero_info(f"{run.path} is finished; leave out --ckpt_path to start a new run")
+            return
+        size = count_parameters(self.model)
+        rank_zero_info(f"{type(self.model).__name__} with {size:,} parameters, run folder {run.path}")
+        self.trainer.fit(self.model, self.datamodule, ckpt_path=self.choice.checkpoint, weights_only=True)
+        rank_zero_info(
+            f"\nThe run is in {run.path}. What to look at next:\n"
+            f"  ckcnn test --ckpt_path {run.path}\n"
+            f"  tensorboard --logdir {run.path.parent}\n"
+            f"  ckcnn report {self.config.runs} --output report.html"
+        )
+
+    @rank_zero_only
+    def _report(self, metrics: dict[str, float]) -> None:
+        if self.datamodule.dt["test"] != 1:
+            self.config.paper = None  # its figure is for the rate of training
+        writing.print_table(metrics, self.config.paper)
+        if self.command == "test":
+            run = self._run_folder()
+            if not run.config.is_file():  # of a checkpoint from elsewhere
+                self.parser.save(self.config, str(run.config), skip_none=False)
+            writing.write(run, writing.describe(metrics, run, self.choice, self.config, self.model, self.datamodule))
+            print(f"written to {run.results}")
+
+    def _run_folder(self) -> RunFolder:
+        """The folder of the run, made when it is first asked for."""
+        run, parent = self.choice.run, Path(self.config.runs) / self.choice.name
+        if run is None:  # one process makes the folder, the others write nothing
+            run = (
+                RunFolder.create(parent) if getattr(rank_zero_only, "rank", 0) == 0 else RunFolder(parent / "version_0")
+            )
+            self.choice = replace(self.choice, run=run)
+        return run
+
+
+def _as_list(value: Any) -> list[Any]:
+    return [] if value in (None, True, False) else value if isinstance(value, list) else [value]

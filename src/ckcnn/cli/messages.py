@@ -1,0 +1,103 @@
+"""Turns what the argument parser says into one sentence with the nearest valid choice."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+
+import ckcnn
+from ckcnn import datamodules
+from ckcnn.hints import nearest
+
+TOP = ("config", "model", "data", "trainer", "ckpt_path", "name", "runs", "output", "seed_everything")
+_FACTS = {"in_channels", "out_channels", "task", "horizon", "dt"}  # the data gives them
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "a text",
+}
+
+
+def explain(error: Exception, command: str) -> str:
+    """One sentence for an error of the parser, or of a class that it was to make."""
+    text = str(error)
+    for pattern, answer in _ANSWERS:
+        if match := re.search(pattern, text, re.DOTALL):
+            return answer(match, text)
+    if reasons := [
+        line for line in re.findall(r"^\s*- (.*)$", text, re.MULTILINE) if not line.startswith("Expected a")
+    ]:
+        return reasons[0]  # what our own classes say
+    lines = [line.strip(" -") for line in text.splitlines() if line.strip(" -")]
+    return f"{' '.join(lines[:3])}; see ckcnn {command} --help"
+
+
+def _unknown_option(match: re.Match[str], text: str) -> str:
+    path, option = match.groups()
+    part = _part(text)
+    flag, name = f"--{part}.{option}", path.rpartition(".")[2]
+    if option in _FACTS and part == "model":
+        return f"{flag} is a fact of the data and cannot be set; change the settings of the data"
+    return f"{name} has no option {flag}; {nearest(flag, _options(path, part))}"
+
+
+def _unknown_flag(match: re.Match[str], text: str) -> str:
+    word = match.group(1)
+    if not word.startswith("-") and word in text.partition("nrecognized arguments: ")[2]:
+        return f"{word} stands alone; a preset is given with --config {word}"
+    flag = "--" + word.split("=")[0].removeprefix("--")
+    trainer = _options("pytorch_lightning.Trainer", "trainer")
+    top = [f"--{name}" for name in TOP]
+    if flag.startswith("--trainer."):
+        return f"there is no option {flag}; {nearest(flag, trainer)}"
+    return f"there is no option {flag}; {nearest(flag.split('.')[0], top)}"
+
+
+def _bad_value(match: re.Match[str], text: str) -> str:
+    """The innermost key is the one that was wrong; what stands behind it says what it should be."""
+    key = re.findall(r"[Pp]arser key \"([\w.]+)\":", text)[-1]
+    rest = text.rpartition(f'"{key}":')[2]
+    literals = re.findall(r"Expected a typing\.Literal\[(.*?)\]", rest)
+    choices = [choice for literal in literals for choice in literal.split(", ")]
+    classes = dict.fromkeys(re.findall(r"Expected an? <class '(\w+)'>", rest))
+    kinds = [_WORDS[name] for name in classes if name in _WORDS]
+    value = re.search(r"(?:Got|Given) value: (.*)", rest)
+    flag = f"--{key}" if "." in key or key in TOP else f"--{_part(text)}.{key}"
+    wanted = " or ".join([*choices, *kinds])
+    return f"{flag} must be {wanted}, got {value.group(1).strip() if value else 'something else'}"
+
+
+def _no_class(match: re.Match[str], text: str) -> str:
+    part, name = _part(text), match.group(1)
+    known = list(ckcnn.__all__) if part == "model" else [n for n in datamodules.__all__ if n[0].isupper()]
+    return f"there is no {part} {name}; {nearest(name, known)}"
+
+
+def _missing(match: re.Match[str], text: str) -> str:
+    return f"no {match.group(1)} was given; name a preset such as --config digits.yaml (ckcnn presets lists them)"
+
+
+def _part(text: str) -> str:
+    match = re.search(r"[Pp]arser key \"(model|data|trainer)", text) or re.search(r"--(model|data|trainer)\b", text)
+    return match.group(1) if match else "model"
+
+
+def _options(path: str, part: str) -> list[str]:
+    module, _, name = path.rpartition(".")
+    kind = getattr(importlib.import_module(module), name)
+    parameters = [inspect.signature(cls.__init__).parameters for cls in kind.__mro__ if "__init__" in vars(cls)]
+    entries = {name: entry for signature in parameters for name, entry in signature.items()}
+    names = {name for name, entry in entries.items() if entry.kind in (entry.POSITIONAL_OR_KEYWORD, entry.KEYWORD_ONLY)}
+    return sorted(f"--{part}.{name}" for name in names - {"self"} - _FACTS)
+
+
+_ANSWERS = (
+    (r"class_path '([\w.]+)':.*?(?:Option|Key) '?([\w.]+)'? is not (?:accepted|expected)", _unknown_option),
+    (r"[Uu]nrecognized arguments: (\S+)", _unknown_flag),
+    (r"(?:Key|Option) '?([\w.]+)'? is not (?:expected|accepted)", _unknown_flag),
+    (r"Expected a dot import path string: (\S+)", _no_class),
+    (r"[Pp]arser key .*(?:Got|Given) value:", _bad_value),
+    (r"arguments are required: (model|data)", _missing),
+)

@@ -1,0 +1,1 @@
+"""``ckcnn fit-kernel``: which functions a kernel net can become."""

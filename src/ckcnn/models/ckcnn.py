@@ -1,0 +1,85 @@
+"""The continuous-kernel network as a LightningModule; its arguments are the options of the command line."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from ckcnn.models.networks import Kernel, Norm, Omega0, Readout, build_network, network_options
+from ckcnn.models.sequence_module import Schedule, SequenceModule
+from ckcnn.nn import CKConv, kernel_penalty
+from ckcnn.nn.checks import check_not_negative
+
+
+class CKCNN(SequenceModule):
+    """Residual blocks of continuous-kernel convolutions, for any task (paper, Sec. 5 and Appx. E).
+
+    The first five arguments are facts of the data; the command line takes them from the data module.
+
+    Args:
+        in_channels: channels of the signal.
+        out_channels: classes, or values to predict.
+        task: ``classification``, ``binary``, ``regression``, ``every_step`` or ``language``.
+        horizon: length of the memory, in training samples.
+        dt: sampling step of each split in training samples; 1 by default.
+        hidden_channels: channels of the blocks.
+        num_blocks: residual blocks.
+        omega_0: prior on how fast the kernels oscillate, for ``sine`` and ``fourier``; ``"auto"`` gives a sine kernel
+            all frequencies that the horizon can hold, and there is nothing to choose.
+        kernel: non-linearity of the kernel net.
+        kernel_hidden: width of the kernel net.
+        init: how the kernel net starts; by default as `ckcnn.nn` finds right, ``"reference"`` as the authors' runs did.
+        norm: ``"global"`` is the authors', over channels and time; ``"step"``, over channels alone, is causal. By
+            default ``"step"`` for language, otherwise ``"global"``.
+        readout: ``"last"`` step (the last valid one where lengths are known) or ``"mean"``, for one answer a sequence.
+        dropout: of the activations.
+        input_dropout: of the input values.
+        weight_dropout: of the sampled kernel values.
+        embedding_channels: size of the embedding of a token, for language.
+        embedding_dropout: of the embedded values, for language.
+        kernel_penalty: weight of the norms of the sampled kernels in the loss; the paper calls it weight decay.
+        learning_rate: of Adam; for ``"one_cycle"`` the highest one.
+        schedule: see `SequenceModule`.
+        patience: epochs without improvement before a plateau lowers the learning rate.
+        decay: what a plateau divides the learning rate by.
+    """
+
+    convolution: ClassVar[type[CKConv]] = CKConv
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        task: str,
+        horizon: int,
+        dt: dict[str, float] | None = None,
+        hidden_channels: int = 30,
+        num_blocks: int = 2,
+        omega_0: Omega0 = 30.0,
+        kernel: Kernel = "sine",
+        kernel_hidden: int = 32,
+        init: str | None = None,
+        norm: Norm | None = None,
+        readout: Readout = "last",
+        dropout: float = 0.0,
+        input_dropout: float = 0.0,
+        weight_dropout: float = 0.0,
+        embedding_channels: int = 100,
+        embedding_dropout: float = 0.0,
+        kernel_penalty: float = 0.0,
+        learning_rate: float = 1e-3,
+        schedule: Schedule = "plateau",
+        patience: int = 20,
+        decay: float = 5.0,
+    ) -> None:
+        options = network_options(locals())
+        super().__init__(task, out_channels, dt, learning_rate, schedule, patience, decay)
+        self.save_hyperparameters(ignore="options")
+        check_not_negative("kernel_penalty", kernel_penalty)
+        self.net = build_network(self.convolution, **options)
+
+    def penalty(self) -> Tensor | float:
+        """The norms of the kernels, where they are asked for."""
+        weight: float = self.hparams["kernel_penalty"]
+        return weight * kernel_penalty(self.net) if weight else 0.0

@@ -1,0 +1,197 @@
+"""How every model is trained: one step for all tasks and splits, metrics, optimiser and schedule."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any, ClassVar, Literal, cast, get_args
+
+import torch
+from pytorch_lightning import LightningModule
+from pytorch_lightning.utilities.types import OptimizerLRScheduler
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LRScheduler, OneCycleLR, ReduceLROnPlateau
+from torchmetrics import Metric, MetricCollection
+
+from ckcnn.datamodules import SequenceBatch
+from ckcnn.nn.checks import check_choice
+from ckcnn.tasks import IGNORED, TASKS, WeightedMean
+
+Schedule = Literal["plateau", "one_cycle", "constant"]
+SPLITS = ("train", "val", "test")
+
+
+class DivergenceError(RuntimeError):
+    """The loss is no longer a number; the message says when."""
+
+
+class SequenceModule(LightningModule):
+    """A network on sequences: everything about training that does not depend on the network.
+
+    A subclass takes its arguments, calls `save_hyperparameters`, and sets `net`, which maps ``(x, dt, times, lengths)``
+    to the answers of the task.
+
+    Args:
+        task: kind of problem, a key of `ckcnn.tasks.TASKS`.
+        out_channels: classes, or values to predict.
+        dt: sampling step of each split, in training samples.
+        learning_rate: of Adam; for ``"one_cycle"`` the highest one.
+        schedule: ``"plateau"`` divides the learning rate by `decay` after `patience` epochs without a better value of
+            the monitored validation metric; ``"one_cycle"`` rises and falls once over all epochs.
+        patience: epochs.
+        decay: what a plateau divides the learning rate by.
+    """
+
+    takes_times: ClassVar[bool] = True  # whether `net` knows what to do with time stamps
+    net: nn.Module
+
+    def __init__(
+        self,
+        task: str,
+        out_channels: int,
+        dt: dict[str, float] | None = None,
+        learning_rate: float = 1e-3,
+        schedule: Schedule = "plateau",
+        patience: int = 20,
+        decay: float = 5.0,
+    ) -> None:
+        super().__init__()
+        _check_training(task, learning_rate, schedule, decay)
+        self.task = TASKS[task]
+        self.dt = dict.fromkeys(SPLITS, 1.0) | (dt or {})
+        self.learning_rate, self.schedule, self.patience, self.decay = learning_rate, schedule, patience, decay
+        self.losses = nn.ModuleList(WeightedMean() for _ in SPLITS)
+        self.metrics = nn.ModuleList(self.task.collection(out_channels, split) for split in SPLITS)
+        self.confusion = self.task.confusion and self.task.confusion(out_channels)
+        self.confused: list[list[int]] | None = None  # rows are classes, columns answers, after a test
+
+    @property
+    def monitor(self) -> str:
+        """The logged name of the metric that chooses the best epoch."""
+        return f"val/{self.task.monitor}"
+
+    def forward(self, batch: SequenceBatch, split: str = "test") -> Tensor:
+        """What the network answers to a batch, sampled as the data of `split` is."""
+        lengths = {} if batch.lengths is None else {"lengths": batch.lengths}
+        return self.net(batch.x, dt=self.dt[split], times=batch.times, **lengths)
+
+    def penalty(self) -> Tensor | float:
+        """What training adds to the loss."""
+        return 0.0
+
+    def training_step(self, batch: SequenceBatch, index: int) -> Tensor:
+        loss = self._step(batch, "train") + self.penalty()
+        self._check_loss(loss)
+        return loss
+
+    def validation_step(self, batch: SequenceBatch, index: int) -> None:
+        self._step(batch, "val")
+
+    def test_step(self, batch: SequenceBatch, index: int) -> None:
+        self._step(batch, "test", self.confusion)
+
+    def predict_step(self, batch: SequenceBatch, index: int) -> tuple[Tensor, Tensor]:
+        """What `ckcnn predict` writes, and the targets."""
+        return self.task.answer(self(batch)), batch.y
+
+    def _step(self, batch: SequenceBatch, split: str, confusion: Metric | None = None) -> Tensor:
+        answers = self(batch, split)
+        loss = self.task.loss(answers, batch.y)
+        mean_loss, metrics = self._meters(split)
+        mean_loss.update(loss.detach(), (batch.y != IGNORED).sum())
+        metrics.update(answers.detach(), batch.y)
+        if confusion is not None:
+            confusion.update(answers.detach(), batch.y)
+        return loss
+
+    def _meters(self, split: str) -> tuple[WeightedMean, MetricCollection]:
+        index = SPLITS.index(split)
+        return cast(WeightedMean, self.losses[index]), cast(MetricCollection, self.metrics[index])
+
+    def _check_loss(self, loss: Tensor) -> None:
+        """All processes stop together, before the step that would spoil the weights."""
+        finite = bool(loss.isfinite())
+        if self.trainer.world_size > 1:
+            finite = self.trainer.strategy.reduce_boolean_decision(finite, all=True)
+        if not finite:
+            rate = self.optimizers().param_groups[0]["lr"]  # type: ignore[union-attr]
+            value = self.hparams.get("omega_0")
+            omega_0 = f", omega_0 {value:g}" if isinstance(value, float) else ""
+            raise DivergenceError(
+                f"the loss became {loss.item():g} at step {self.global_step} (epoch {self.current_epoch}), "
+                f"learning rate {rate:g}{omega_0}; "
+                "try a smaller --model.learning_rate or --trainer.gradient_clip_val 1"
+            )
+
+    def on_train_epoch_end(self) -> None:
+        self._log_split("train")
+        for scheduler in self._schedulers():
+            if isinstance(scheduler, ReduceLROnPlateau) and self.monitor in self.trainer.callback_metrics:
+                scheduler.step(self.trainer.callback_metrics[self.monitor])
+
+    def on_validation_epoch_end(self) -> None:
+        self._log_split("val")
+
+    def on_test_epoch_end(self) -> None:
+        self._log_split("test")
+        if self.confusion is not None:
+            self.confused = self.confusion.compute().tolist()
+            self.confusion.reset()
+
+    def _log_split(self, split: str) -> None:
+        """Values are computed over all processes here, so that each sample counts once."""
+        mean_loss, metrics = self._meters(split)
+        if split == "train":
+            self.log("learning_rate", self.optimizers().param_groups[0]["lr"])  # type: ignore[union-attr]
+        self.log_dict({f"{split}/loss": mean_loss.compute(), **metrics.compute()})
+        mean_loss.reset()
+        metrics.reset()
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        optimizer = torch.optim.Adam(self.parameters(), lr=self.learning_rate, fused=True)
+        if self.schedule == "constant":
+            return optimizer
+        if self.schedule == "one_cycle":
+            steps = int(self.trainer.estimated_stepping_batches)
+            cycle = OneCycleLR(optimizer, self.learning_rate, total_steps=steps)
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": cycle, "interval": "step"}}
+        plateau = ReduceLROnPlateau(optimizer, self.task.mode, factor=1 / self.decay, patience=self.patience)
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": plateau, "monitor": self.monitor, "strict": False},
+        }
+
+    def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
+        """Plateaus step in `on_train_epoch_end`: Lightning would do it after the checkpoint of the epoch is written."""
+        if not isinstance(scheduler, ReduceLROnPlateau):
+            super().lr_scheduler_step(scheduler, metric)
+
+    def _schedulers(self) -> list[LRScheduler]:
+        return [config.scheduler for config in self.trainer.lr_scheduler_configs]
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Adds the class, and what the metrics of all processes have seen of an epoch that is not over."""
+        checkpoint["model_class"] = type(self).__name__
+        checkpoint["epoch_so_far"] = []
+        for metric in self._train_metrics():
+            if metric.update_count:
+                with metric.sync_context(should_sync=self.trainer.world_size > 1):
+                    checkpoint["epoch_so_far"].append(copy.deepcopy(metric.metric_state))
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        states = checkpoint.get("epoch_so_far", []) if self.global_rank == 0 else []  # of all, so one of them has it
+        for metric, state in zip(self._train_metrics(), states, strict=False):
+            vars(metric).update(state, _update_count=1)
+
+    def _train_metrics(self) -> list[Metric]:
+        mean_loss, metrics = self._meters("train")
+        return [mean_loss, *metrics.values()]
+
+
+def _check_training(task: str, learning_rate: float, schedule: str, decay: float) -> None:
+    check_choice("task", task, tuple(TASKS))
+    check_choice("schedule", schedule, get_args(Schedule))
+    if not 0 < learning_rate < math.inf:
+        raise ValueError(f"learning_rate must be a positive number, got {learning_rate!r}")
+    if decay <= 1:
+        raise ValueError(f"decay must be greater than 1, the learning rate is divided by it, got {decay!r}")

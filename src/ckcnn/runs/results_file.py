@@ -1,0 +1,103 @@
+"""What a test gives: a small table, and ``results.json`` in the run folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+import ckcnn
+from ckcnn.files import replacing
+from ckcnn.formatting import readable
+from ckcnn.runs.folder import RunFolder
+
+_FACTS = ("task", "in_channels", "out_channels", "horizon", "dt", "drop_rate", "missing", "train_dt", "test_dt", "keep")
+
+
+def write(run: RunFolder, result: dict[str, Any]) -> None:
+    """Puts a test into ``results.json``: the newest at the top, earlier ones with other settings under ``earlier``."""
+    earlier = []
+    if run.results.is_file():
+        known = json.loads(run.results.read_text())
+        earlier = [known, *known.pop("earlier", [])]
+    same = ("checkpoint", "data")
+    earlier = [other for other in earlier if any(other[key] != result[key] for key in same)]
+    with replacing(run.results) as file:
+        file.write((json.dumps({**result, "earlier": earlier}, indent=2) + "\n").encode())
+
+
+def describe(
+    metrics: Mapping[str, float], run: RunFolder, choice: Any, config: Any, model: Any, data: Any
+) -> dict[str, Any]:
+    """Everything to know about a test: the figures, what was tested, on which data, with what."""
+    inside = choice.checkpoint.is_relative_to(run.path)
+    return {
+        "metrics": dict(metrics),
+        "paper": config.paper and dict(config.paper),
+        "preset": choice.name,
+        "model": type(model).__name__,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "checkpoint": str(choice.checkpoint.relative_to(run.path) if inside else choice.checkpoint),
+        "epoch": choice.content.get("epoch"),
+        "step": choice.content.get("global_step"),
+        "seed": config.seed_everything,
+        "data": {
+            "class": type(data).__name__,
+            **{name: getattr(data, name) for name in _FACTS},
+            "sizes": {split: len(rows) for split, rows in data.splits.items()},
+        },
+        "classes": list(data.classes) or None,
+        "confusion": model.confused,
+        **provenance(),
+    }
+
+
+def provenance() -> dict[str, Any]:
+    """Where and with what a result was made."""
+    packages = ("torch", "pytorch-lightning", "torchmetrics")
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {"ckcnn": ckcnn.__version__, "python": platform.python_version()}
+        | {package: version(package) for package in packages},
+        "git_commit": git_commit(),
+        "machine": machine(),
+    }
+
+
+def machine() -> str:
+    """The processors that a result was made with."""
+    if torch.cuda.is_available():
+        return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
+    listed = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*:\s*(.+)$", listed.read_text() if listed.is_file() else "", re.MULTILINE)
+    return f"{names[0] if names else platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+
+
+def git_commit() -> str | None:
+    """The commit of the sources, with a ``+`` if they were changed since; None outside a git checkout."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], check=True, capture_output=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit + ("+" if changed else "")
+
+
+def print_table(metrics: Mapping[str, float], paper: Mapping[str, Any] | None) -> None:
+    """Shows the metrics, beside those of the paper where it has them."""
+    table = Table("metric", "value", "paper", box=None, pad_edge=False)
+    for name, value in metrics.items():
+        table.add_row(name, readable(name, value), readable(name, (paper or {}).get(name)))
+    Console(soft_wrap=True).print(table)

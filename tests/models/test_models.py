@@ -1,0 +1,182 @@
+"""The LightningModules: every task trains, the sampling step reaches every layer, baselines are of the same size."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pytorch_lightning import Trainer
+
+import ckcnn
+from ckcnn import CKCNN, GRU, LSTM, TCN
+from ckcnn.datamodules import SequenceBatch
+from ckcnn.models.baselines import count_parameters
+from ckcnn.models.sequence_module import DivergenceError, SequenceModule
+from ckcnn.nn import CKConv, MultiscaleSiren, kernel_penalty
+
+MODELS: tuple[type[SequenceModule], ...] = (CKCNN, GRU, LSTM, TCN)
+FACTS = {
+    "classification": {"in_channels": 2, "out_channels": 3},
+    "binary": {"in_channels": 2, "out_channels": 1},
+    "regression": {"in_channels": 2, "out_channels": 2},
+    "every_step": {"in_channels": 2, "out_channels": 3},
+    "language": {"in_channels": 1, "out_channels": 5},
+}
+
+
+def make(kind: type[SequenceModule], task: str, **options: Any) -> SequenceModule:
+    return kind(**{**FACTS[task], "task": task, "horizon": 12, "hidden_channels": 6, **options})
+
+
+def batch_of(task: str, count: int = 8, steps: int = 12) -> SequenceBatch:
+    outputs = FACTS[task]["out_channels"]
+    x = torch.randn(count, 2, steps)
+    if task == "language":
+        return SequenceBatch(torch.randint(outputs, (count, steps)), torch.randint(outputs, (count, steps)))
+    if task == "every_step":
+        return SequenceBatch(x, torch.randint(outputs, (count, steps)))
+    if task == "regression":
+        return SequenceBatch(x, torch.randn(count, outputs))
+    return SequenceBatch(x, torch.arange(count) % max(2, outputs))
+
+
+@pytest.mark.parametrize("task", FACTS)
+@pytest.mark.parametrize("kind", MODELS)
+def test_learns_one_batch(kind: type[SequenceModule], task: str) -> None:
+    model, batch = make(kind, task), batch_of(task)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = model.task.loss(model(batch, "train"), batch.y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+@pytest.mark.parametrize("kind", MODELS[1:])
+@pytest.mark.parametrize(("facts", "hidden"), [((1, 10, "classification", 784), 30), ((1, 10, "every_step", 120), 10)])
+def test_baselines_are_as_large_as_the_ckcnn(kind: Any, facts: tuple[Any, ...], hidden: int) -> None:
+    size = count_parameters(CKCNN(*facts, hidden_channels=hidden))
+    assert count_parameters(kind(*facts, hidden_channels=hidden)) == pytest.approx(size, rel=0.06)
+    assert count_parameters(kind(*facts, size=30_000)) == pytest.approx(30_000, rel=0.06)
+
+
+def test_tcn_sees_the_whole_sequence() -> None:
+    model = make(TCN, "regression", size=5000)
+    x = torch.randn(1, 2, 12, requires_grad=True)
+    model(SequenceBatch(x, torch.zeros(1, 2))).sum().backward()
+    assert x.grad is not None
+    assert x.grad[0].abs().sum(0).min() > 0
+
+
+def test_baselines_refuse_time_stamps() -> None:
+    batch = SequenceBatch(torch.randn(2, 2, 12), torch.zeros(2), times=torch.arange(12.0).repeat(2, 1))
+    with pytest.raises(ValueError, match=r"take no time stamps; use --data\.missing mask"):
+        make(GRU, "classification")(batch)
+
+
+def test_the_step_of_a_split_reaches_every_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float] = []
+    forward = CKConv.forward
+
+    def spy(self: CKConv, x: torch.Tensor, dt: float = 1.0, times: torch.Tensor | None = None) -> torch.Tensor:
+        seen.append(dt)
+        return forward(self, x, dt, times)
+
+    monkeypatch.setattr(CKConv, "forward", spy)
+    model = make(CKCNN, "classification", dt={"train": 1.0, "val": 1.0, "test": 4.0})
+    model(batch_of("classification"), "train")
+    model(batch_of("classification", steps=3), "test")
+    assert seen == [1.0] * 4 + [4.0] * 4
+
+
+def test_last_valid_step_is_read_where_lengths_are_known() -> None:
+    model, lengths = make(CKCNN, "classification", norm="step"), torch.tensor([5, 12])
+    x = torch.randn(2, 2, 12)
+    padded = x.clone()
+    padded[0, :, 5:] = 9.0
+    answers = [model(SequenceBatch(signal, torch.zeros(2), lengths=lengths)) for signal in (x, padded)]
+    assert torch.allclose(*answers, atol=1e-5)
+
+
+def test_penalty_is_the_norm_of_the_kernels() -> None:
+    model = make(CKCNN, "classification", kernel_penalty=0.5)
+    assert torch.allclose(torch.as_tensor(model.penalty()), 0.5 * kernel_penalty(model.net))
+    assert make(CKCNN, "classification").penalty() == 0.0
+
+
+def test_omega_0_auto_follows_from_the_horizon() -> None:
+    model = make(CKCNN, "classification", omega_0="auto")
+    nets = [module for module in model.modules() if isinstance(module, MultiscaleSiren)]
+    assert nets
+    assert {net.horizon for net in nets} == {model.hparams["horizon"]}
+    assert model(batch_of("classification")).shape == (8, 3)
+
+
+@pytest.mark.parametrize("kernel", ["relu", "leaky_relu", "swish", "fourier"])
+def test_other_kernels(kernel: str) -> None:
+    assert make(CKCNN, "classification", kernel=kernel)(batch_of("classification")).shape == (8, 3)
+
+
+@pytest.mark.parametrize("kernel", ["relu", "leaky_relu", "swish"])
+def test_kernels_without_an_omega_0_take_auto_as_they_take_any_other(kernel: str) -> None:
+    sizes = {count_parameters(make(CKCNN, "classification", kernel=kernel, omega_0=value)) for value in ("auto", 30.0)}
+    assert len(sizes) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"schedule": "step"}, "schedule must be one of plateau, one_cycle, constant"),
+        ({"learning_rate": 0.0}, "learning_rate must be a positive number, got 0.0"),
+        ({"decay": 1.0}, "decay must be greater than 1"),
+        ({"kernel_penalty": -1.0}, "kernel_penalty must be 0 or a positive number, got -1.0"),
+        ({"kernel": "cosine"}, "kernel must be one of sine, relu"),
+        ({"omega_0": "auto", "kernel": "fourier"}, "omega_0 auto is for the sine kernel without init, .* 'fourier'"),
+        ({"omega_0": "auto", "init": "paper"}, "omega_0 auto is for the sine kernel without init, .* init 'paper'"),
+        ({"kernel": "fourier", "init": "siren"}, "the fourier kernel has one way to start"),
+        ({"init": "zero"}, "init must be one of siren, paper, reference"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(CKCNN, "classification", **options)
+
+
+def test_unknown_task() -> None:
+    with pytest.raises(
+        ValueError, match="task must be one of classification, every_step, binary, regression, language"
+    ):
+        CKCNN(1, 2, "sorting", 12)
+
+
+def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
+    model = make(CKCNN, "classification", omega_0=17.5, learning_rate=0.25)
+    batch = batch_of("classification")
+    bad = batch._replace(x=batch.x * float("inf"))
+    loader = torch.utils.data.DataLoader([batch, batch, bad, batch], batch_size=None)
+    trainer = Trainer(
+        max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, default_root_dir=tmp_path,
+        enable_model_summary=False, accelerator="cpu",
+    )  # fmt: skip
+    message = r"the loss became nan at step 2 \(epoch 0\), learning rate 0.25, omega_0 17.5; try a smaller"
+    with warnings.catch_warnings(action="ignore"), pytest.raises(DivergenceError, match=message):
+        trainer.fit(model, loader)
+    assert all(parameter.isfinite().all() for parameter in model.parameters())  # stopped before the step
+
+
+def test_the_package_names_its_models() -> None:
+    assert [getattr(ckcnn, name).__name__ for name in ckcnn.__all__] == [
+        "CKCNN",
+        "GRU",
+        "LSTM",
+        "TCN",
+        "ReferenceCKCNN",
+    ]
+    with pytest.raises(AttributeError, match="no attribute 'CNN'"):
+        ckcnn.CNN  # noqa: B018

@@ -1,0 +1,237 @@
+"""No work is lost: a run that was stopped at any moment ends as one that was never stopped, to the last bit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ckcnn.runs import callbacks
+from ckcnn.runs import checkpoints
+from ckcnn.__main__ import main
+from ckcnn.runs.metrics_table import MetricsTable, read
+from ckcnn.runs.folder import RunFolder
+
+EPOCHS = 4
+# Everything random or stateful: dropout, shuffling, a plateau at every epoch without improvement.
+FIT = [
+    *("fit", "--config", "digits.yaml", "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false"),
+    *("--model.hidden_channels=6", "--model.schedule=plateau", "--model.patience=0", "--data.batch_size=32"),
+    f"--trainer.max_epochs={EPOCHS}",
+]
+LAST = Path("runs/digits/version_0/checkpoints/last.ckpt")
+
+
+def start(folder: Path, *options: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "ckcnn", *FIT, *options]
+    with (folder / "log.txt").open("ab") as log:
+        return subprocess.Popen(command, cwd=folder, stderr=log, stdout=log)
+
+
+def wait_for(path: Path, process: subprocess.Popen[bytes], after: float = 0.0) -> None:
+    deadline = time.monotonic() + 120
+    while not (path.exists() and path.stat().st_mtime > after):
+        assert process.poll() is None, "the run ended too early"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    rows = read(folder / "runs/digits/version_0/metrics.csv")
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+
+
+def assert_same_run(folder: Path, reference: Path) -> None:
+    ours, theirs = (torch.load(place / LAST, weights_only=True) for place in (folder, reference))
+    assert ours["epoch"] == EPOCHS - 1
+    assert all(torch.equal(ours["state_dict"][key], value) for key, value in theirs["state_dict"].items())
+    assert (
+        ours["optimizer_states"][0]["param_groups"][0]["lr"] == theirs["optimizer_states"][0]["param_groups"][0]["lr"]
+    )
+    assert ours["callbacks"]["RunKeeper"] == theirs["callbacks"]["RunKeeper"]
+    assert rows_of(folder) == rows_of(reference)
+    assert len(rows_of(folder)) == EPOCHS
+    best = [[path.name for path in (place / LAST).parent.glob("best-*")] for place in (folder, reference)]
+    assert best[0] == best[1]
+    assert len(best[0]) == 1
+    assert [path.name for path in (folder / "runs/digits").iterdir()] == ["version_0"]
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nobody stopped."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert start(folder).wait() == 0
+    return folder
+
+
+def test_killed_at_several_points(reference: Path, tmp_path: Path) -> None:
+    """Before the first checkpoint, just after one was written, and in the middle of an epoch."""
+    run = start(tmp_path, "--ckpt_path=last")
+    wait_for(tmp_path / "runs/digits/version_0/config.yaml", run)
+    run.kill()
+    run.wait()
+    run = start(tmp_path, "--ckpt_path=last")
+    wait_for(tmp_path / LAST, run)
+    run.kill()
+    run.wait()
+    written = (tmp_path / LAST).stat().st_mtime
+    run = start(tmp_path, "--ckpt_path=last")
+    wait_for(tmp_path / LAST, run, after=written)
+    time.sleep(0.3)
+    run.kill()
+    run.wait()
+    assert checkpoints.load(tmp_path / LAST)["epoch"] < EPOCHS - 1
+    assert start(tmp_path, "--ckpt_path=last").wait() == 0
+    assert_same_run(tmp_path, reference)
+
+
+def test_sigterm_keeps_the_steps_of_an_epoch(reference: Path, tmp_path: Path) -> None:
+    run = start(tmp_path, "--data.num_workers=1")  # a worker reads ahead
+    wait_for(tmp_path / LAST, run)
+    time.sleep(0.2)
+    run.send_signal(signal.SIGTERM)
+    assert run.wait() == 143
+    content = checkpoints.load(tmp_path / LAST)
+    assert content["global_step"] % 40, "it should have been stopped in the middle of an epoch"
+    assert f"stopped by SIGTERM at step {content['global_step']}" in (tmp_path / "log.txt").read_text()
+    keeper = content["callbacks"]["RunKeeper"]
+    assert keeper["spent"] > 0
+    keeper["spent"] = 1000.0
+    checkpoints.save(content, tmp_path / LAST)
+    assert start(tmp_path, "--data.num_workers=1", "--ckpt_path=last").wait() == 0
+    assert_same_run(tmp_path, reference)
+    seconds = [float(row["seconds"]) for row in read(tmp_path / "runs/digits/version_0/metrics.csv")]
+    assert [value > 1000 for value in seconds] == [number == content["epoch"] for number in range(EPOCHS)]
+
+
+def test_a_finished_run_stays_as_it_is(reference: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(reference)
+    before = LAST.read_bytes()
+    assert main([*FIT, "--ckpt_path", "last"]) == 0
+    assert LAST.read_bytes() == before
+
+
+def test_a_run_that_was_good_enough_does_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*FIT, "--early_stopping.stopping_threshold=0.05"]) == 0
+    before = LAST.read_bytes()
+    assert checkpoints.load(LAST)["epoch"] < EPOCHS - 1
+    assert main([*FIT, "--ckpt_path", "last"]) == 0
+    assert LAST.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (
+            "--model.omega_0=3",
+            "was trained with model.omega_0 50.0, now it is 3.0; leave it as it was to go on",
+        ),
+        ("--data.drop_rate=0.5", "was trained with data.drop_rate 0.0, now it is 0.5; leave it as it was to go on"),
+        ("--model=GRU", "holds a CKCNN, not a GRU"),
+    ],
+)
+def test_other_settings_are_refused(
+    reference: Path, option: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(reference)
+    assert main([*FIT, "--ckpt_path", "last", option]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_truncated_checkpoint_is_refused_with_a_good_one(
+    reference: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = Path("runs/digits/version_0/checkpoints")
+    folder.mkdir(parents=True)
+    for path in (reference / LAST).parent.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder.parent / "config.yaml").write_bytes((reference / LAST).parents[1].joinpath("config.yaml").read_bytes())
+    LAST.write_bytes(LAST.read_bytes()[:5000])
+    best = next(folder.glob("best-*"))
+    assert main([*FIT, "--ckpt_path", "last"]) == 2
+    message = capsys.readouterr().err
+    assert f"{LAST} is not a whole checkpoint of ckcnn" in message
+    assert f"the newest whole one is {best}" in message
+    best.unlink()
+    assert main([*FIT, "--ckpt_path", "last"]) == 2
+    assert "there is no other one beside it" in capsys.readouterr().err
+
+
+def test_loading_never_runs_code(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return Path.touch, (tmp_path / "sprung",)
+
+    torch.save({"state_dict": {}, "model_class": "CKCNN", "extra": Trap()}, tmp_path / "bad.ckpt")
+    with pytest.raises(ValueError, match="is not a whole checkpoint"):
+        checkpoints.load(tmp_path / "bad.ckpt")
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_a_full_disk_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "last.ckpt"
+    checkpoints.save({"state_dict": {}, "model_class": "old"}, path)
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=f"No space left on device.*{path.name}.* the previous one is whole"):
+        checkpoints.save({"state_dict": {}, "model_class": "new"}, path)
+    assert checkpoints.load(path)["model_class"] == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["last.ckpt"]
+
+
+def test_of_equally_good_epochs_the_smaller_loss_is_kept(tmp_path: Path) -> None:
+    keeper = callbacks.RunKeeper(RunFolder(tmp_path), "val/accuracy", "max")
+    script = [(0.5, 2.0), (0.7, 1.0), (0.7, 1.5), (0.7, 0.8), (0.6, 0.1), (0.9, 3.0)]
+    kept = []
+    for epoch, (accuracy, loss) in enumerate(script):
+
+        class Scripted:
+            callback_metrics = {"val/accuracy": torch.tensor(accuracy), "val/loss": torch.tensor(loss)}  # noqa: RUF012
+            current_epoch = epoch
+
+        kept.append(keeper._is_best(Scripted()))  # type: ignore[arg-type]
+    assert kept == [True, True, False, True, False, True]
+
+
+def test_rows_after_the_checkpoint_are_dropped(tmp_path: Path) -> None:
+    table = MetricsTable(tmp_path / "metrics.csv")
+    for step in (10, 20, 30):
+        table.append({"epoch": step // 10, "step": step})
+    MetricsTable(tmp_path / "metrics.csv", steps=20).append({"epoch": 3, "step": 30, "new": 1.5})
+    rows = read(tmp_path / "metrics.csv")
+    assert [row["step"] for row in rows] == ["10", "20", "30"]
+    assert [row["new"] for row in rows] == ["", "", "1.5"]
+
+
+def test_slurm_is_asked_to_run_the_job_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "scontrol"
+    script.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n')
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert not callbacks.requeue()
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    assert callbacks.requeue()
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "10")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    assert callbacks.requeue()
+    assert (tmp_path / "asked").read_text().splitlines() == ["requeue 12", "requeue 10_3"]
+
+
+def test_two_runs_never_share_a_folder(tmp_path: Path) -> None:
+    folders = [RunFolder.create(tmp_path / "x").path.name for _ in range(3)]
+    assert folders == ["version_0", "version_1", "version_2"]
