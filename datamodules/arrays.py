@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from ckcnn.datamodules import array_file
 from ckcnn.datamodules.base import SequenceDataModule
 from ckcnn.datamodules.options import check_choice
-from ckcnn.datamodules.sequences import DataError, RawSequences, Task
+from ckcnn.datamodules.sequences import DataError, RawSequences
+from ckcnn.tasks import TASKS
 
-_TASKS = ("classification", "binary", "regression", "every_step")
+_TASKS = [name for name, task in TASKS.items() if not task.from_tokens]
 _CHUNK_BYTES = 1 << 26
 
 
@@ -35,7 +36,7 @@ class Arrays(SequenceDataModule):
         shared: see `SequenceDataModule`.
     """
 
-    def __init__(self, path: str | os.PathLike[str], task: Task | None = None, **shared: Any) -> None:
+    def __init__(self, path: str | os.PathLike[str], task: str | None = None, **shared: Any) -> None:
         self.path = Path(path).expanduser()
         if task is not None:
             check_choice("task", task, _TASKS)
@@ -59,9 +60,10 @@ class Arrays(SequenceDataModule):
     @cached_property
     def out_channels(self) -> int:  # type: ignore[override]
         """Classes or values in `y`."""
-        if self.task == "binary":
+        task = TASKS[self.task]
+        if task.one_logit:
             return 1
-        return self._labels.shape[-1] if self.task == "regression" else int(self._labels.max()) + 1
+        return self._labels.shape[-1] if task.target == "value" else int(self._labels.max()) + 1
 
     @cached_property
     def stamped(self) -> bool:  # type: ignore[override]

@@ -17,10 +17,11 @@ from ckcnn.datamodules.loading import ResumableLoader, ShardSampler
 from ckcnn.datamodules.options import Keep, Missing, Pad, Standardise, check_options
 from ckcnn.datamodules.pipeline import Pipeline
 from ckcnn.datamodules.preparation import PreparedDataModule
-from ckcnn.datamodules.sequences import SPLITS, DataError, SequenceBatch
+from ckcnn.datamodules.sequences import SPLITS, DataError, Facts, SequenceBatch
 from ckcnn.datamodules.splits import split_indices
 from ckcnn.datamodules.threads import one_thread
 from ckcnn.datamodules.transforms import Statistics, kept_steps, statistics
+from ckcnn.tasks import TASKS
 
 _STATISTICS_VALUES = 1 << 20  # looked at together, few enough to stay in the processor's cache
 _EVALUATION_ROWS = 10  # of text, as in the authors' code
@@ -97,6 +98,11 @@ class SequenceDataModule(PreparedDataModule):
         return {"train": 1.0, "val": 1.0, "test": test}
 
     @property
+    def facts(self) -> Facts:
+        """What a model has to know, such as ``CKCNN(**data.facts._asdict())``."""
+        return Facts(**{name: getattr(self, name) for name in Facts._fields})
+
+    @property
     def _sporadic(self) -> int:
         return self.channels if self.sporadic is None else self.sporadic
 
@@ -112,7 +118,7 @@ class SequenceDataModule(PreparedDataModule):
             raise DataError(f"the cache {self.cache_path} cannot be used: {problem}; call prepare_data() first")
         store = Store(self.cache_path)
         codes = None if store.split is None else store.split.numpy()
-        if self.task == "language":
+        if TASKS[self.task].from_tokens:
             self.splits = {name: np.flatnonzero(codes == code) for name, code in SPLITS.items()}
         else:
             self.splits = split_indices(store.labels(torch.arange(store.shape[0])).numpy(), codes, self.seed)
@@ -126,7 +132,7 @@ class SequenceDataModule(PreparedDataModule):
         if self._store is None:
             raise DataError(f"{type(self).__name__} is not set up; call prepare_data() and setup() first")
         index = self.splits[split]
-        if self.task == "language":
+        if TASKS[self.task].from_tokens:
             rows = self.batch_size if split == "train" else _EVALUATION_ROWS
             return WindowDataset(self._store.x[torch.from_numpy(index)], rows, self.length, self.history)
         return SequenceDataset(self._store, index, self._pipeline(split))
@@ -182,7 +188,7 @@ class SequenceDataModule(PreparedDataModule):
             stride=stride,
             first=(self.length - 1) % stride if self.keep == "last" else 0,
             training_stride=self.train_dt,
-            every_step=self.task == "every_step",
+            every_step=TASKS[self.task].every_step,
         )
 
 

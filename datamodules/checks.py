@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ckcnn.datamodules.sequences import DataError, RawSequences, Task
+from ckcnn.datamodules.sequences import DataError, RawSequences
+from ckcnn.tasks import TASKS
 
 
-def check_chunk(chunk: RawSequences, name: str, task: Task, shape: tuple[int, int], outputs: int) -> None:
+def check_chunk(chunk: RawSequences, name: str, task: str, shape: tuple[int, int], outputs: int) -> None:
     """The parts must be as many, as long and as wide as the benchmark promises.
 
     Args:
@@ -21,7 +22,8 @@ def check_chunk(chunk: RawSequences, name: str, task: Task, shape: tuple[int, in
     Raises:
         DataError: if they are not.
     """
-    if task == "language":
+    kind = TASKS[task]
+    if kind.from_tokens:
         return check_labels(chunk.x, outputs, f"{name}: tokens")
     if chunk.x.shape[1:] != shape:
         raise DataError(f"{name}: x must have shape (sequences, {shape[0]}, {shape[1]}), got {chunk.x.shape}")
@@ -30,14 +32,14 @@ def check_chunk(chunk: RawSequences, name: str, task: Task, shape: tuple[int, in
             raise DataError(f"{name}: there are {len(chunk.x)} sequences but {len(array)} entries in {part}")
     if chunk.y is None:
         raise DataError(f"{name}: every sequence needs a label")
-    if task == "regression":
-        if chunk.y.shape[1:] != (outputs,) or not np.isfinite(chunk.y).all():
+    expected = kind.target_shape(outputs, shape[1])
+    if kind.target == "value":
+        if chunk.y.shape[1:] != expected or not np.isfinite(chunk.y).all():
             raise DataError(f"{name}: y must be finite, of shape (sequences, {outputs}), got {chunk.y.shape}")
         return None
-    expected = shape[1:] if task == "every_step" else ()
     if chunk.y.shape[1:] != expected:
         raise DataError(f"{name}: y must have shape {('sequences', *expected)}, got {chunk.y.shape}")
-    return check_labels(chunk.y, 2 if task == "binary" else outputs, f"{name}: labels")
+    return check_labels(chunk.y, kind.classes(outputs), f"{name}: labels")
 
 
 def check_labels(labels: NDArray[np.generic], classes: int, what: str) -> None:

@@ -20,9 +20,10 @@ from torch.utils.data import Dataset
 
 from ckcnn.datamodules.cache import open_cache
 from ckcnn.datamodules.pipeline import Pipeline, Rows
-from ckcnn.datamodules.sequences import IGNORED, DataError, SequenceBatch
+from ckcnn.datamodules.sequences import DataError, SequenceBatch
 from ckcnn.datamodules.threads import one_thread
 from ckcnn.datamodules.transforms import unpack_steps
+from ckcnn.tasks import IGNORED
 
 LAZY_BYTES = 1 << 29  # larger signals stay in the file
 _SHARED_VALUES = 1 << 20  # a batch with more values than this is shared among threads

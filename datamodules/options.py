@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, Protocol, get_args
 
-from ckcnn.datamodules.sequences import Task
+from ckcnn.tasks import TASKS
 
 Missing = Literal["mask", "times", "counts"]
 Standardise = Literal["channel", "step", "none"]
@@ -55,7 +55,7 @@ def check_rate(name: str, value: int) -> None:
 class SharedOptions(Protocol):
     """The shared options of a data module, and the task that they must fit."""
 
-    task: Task
+    task: str
     batch_size: int
     num_workers: int
     seed: int
@@ -87,7 +87,7 @@ def check_options(options: SharedOptions) -> None:
     if options.keep == "last" and options.pad == "valid":
         raise ValueError("keep: last counts back from the common end, where pad: valid has none; leave one of them out")
     changed = options.drop_rate > 0 or options.train_dt != 1 or options.test_dt != 1 or options.missing == "times"
-    if options.task == "language" and changed:
+    if TASKS[options.task].from_tokens and changed:
         raise ValueError(
             "text has no values to drop or subsample; leave drop_rate, missing, train_dt and test_dt alone"
         )

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from ckcnn.datamodules.options import Missing
-from ckcnn.datamodules.sequences import IGNORED, SequenceBatch
+from ckcnn.datamodules.sequences import SequenceBatch
 from ckcnn.datamodules.transforms import Statistics, remaining, repeat_last, valid_steps
+from ckcnn.tasks import IGNORED
 
 Padding = Literal["repeat", "missing", "valid"]
 

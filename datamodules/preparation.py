@@ -18,7 +18,7 @@ from ckcnn.datamodules import cache as caches
 from ckcnn.datamodules.checks import check_chunk
 from ckcnn.datamodules.downloads import Download, fetch
 from ckcnn.datamodules.options import Missing, Standardise, data_root
-from ckcnn.datamodules.sequences import DataError, Progress, RawSequences, Task
+from ckcnn.datamodules.sequences import DataError, Progress, RawSequences
 
 _T = TypeVar("_T")
 
@@ -51,7 +51,7 @@ class PreparedDataModule(LightningDataModule):
         progress: told what is being done, how much of it is done, and how much there is.
     """
 
-    task: Task
+    task: str
     channels: int
     length: int
     out_channels: int

@@ -6,18 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-Task = Literal["classification", "binary", "regression", "every_step", "language"]
 Progress = Callable[[str, int, int], None]
 
 TRAIN, VAL, TEST = 0, 1, 2  # the codes of `RawSequences.split`
 SPLITS = {"train": TRAIN, "val": VAL, "test": TEST}
-IGNORED = -100  # the label of a step that does not count, torch's own `ignore_index`
 
 
 class DataError(ValueError):
@@ -39,6 +37,24 @@ class SequenceBatch(NamedTuple):
     y: Tensor
     times: Tensor | None = None
     lengths: Tensor | None = None
+
+
+class Facts(NamedTuple):
+    """What a model has to know about data; a data module has these attributes before it reads any file.
+
+    Attributes:
+        in_channels: channels of a batch, including a mask or counts.
+        out_channels: classes, or values to predict.
+        task: kind of problem, a key of `ckcnn.tasks.TASKS`.
+        horizon: length of a training sequence, in training samples.
+        dt: sampling step of each split, in training samples.
+    """
+
+    in_channels: int
+    out_channels: int
+    task: str
+    horizon: int
+    dt: dict[str, float]
 
 
 @dataclass(frozen=True)

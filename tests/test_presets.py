@@ -161,3 +161,40 @@ def test_copy_memory_is_solved_with_the_same_margin_at_every_length(length: int)
     found = presets.settings(["copy_memory.yaml"], {"data.length": length})
     each_digit = presets.value_of(found, "early_stopping.stopping_threshold") * (length + 20) / 10
     assert each_digit == pytest.approx(0.05, rel=0.03)
+
+
+def test_flags_before_and_after_a_file_keep_their_order() -> None:
+    words = ["--model.omega_0=3", "--config", "pmnist.yaml", "--model.dropout", "0.5", "--config=fast.yaml"]
+    layers = presets.Layers.of_arguments(words)
+    assert [path.name for path in layers.files] == ["pmnist.yaml", "fast.yaml"]
+    assert presets.value_of(layers.merged(), "model.omega_0") == "auto", "the last one wins"
+    assert presets.value_of(layers.merged(), "model.dropout") == 0.5
+
+
+def test_the_row_of_the_paper_comes_after_its_preset_and_before_everything_else() -> None:
+    words = ["--config", "pmnist.yaml", "--config", "large.yaml", "--model.input_dropout", "0.3"]
+    layers = presets.Layers.of_arguments(words).with_row()
+    assert presets.value_of(layers.merged(), "model.omega_0") == 42.161651744476515
+    assert presets.value_of(layers.merged(), "model.input_dropout") == 0.3
+    assert layers.merged()["paper"]["test/accuracy"] == 0.9854
+
+
+def test_settings_that_no_row_fits_are_named() -> None:
+    layers = presets.Layers.of_arguments(["--config", "adding.yaml", "--data.length", "500"])
+    assert layers.row() is None
+    assert layers.missing_row() == "data.length 500"
+    assert layers.with_row() == layers
+
+
+def test_a_config_without_a_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="--config needs the name of a preset"):
+        presets.Layers.of_arguments(["--config"])
+
+
+def test_a_run_of_an_earlier_version_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("data: {class_path: datamodules.Digits, init_args: {batch_size: 4}}")
+    assert presets.load(path)["data"]["class_path"] == "ckcnn.datamodules.Digits"
+    layer = presets.Layer.of_file(str(path))
+    assert layer.path == path
+    assert "ckcnn.datamodules.Digits" in layer.words[1], "the parser gets the present name"

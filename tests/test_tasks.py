@@ -8,7 +8,8 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from ckcnn.tasks import IGNORED, TASKS, WeightedMean
+from ckcnn.tasks import IGNORED, TASKS
+from ckcnn.tasks.metrics import WeightedMean
 
 
 def test_classification() -> None:

@@ -1,23 +1,9 @@
-"""How metrics are called, compared and written."""
+"""How numbers are written for people: metrics, differences, settings, times."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
-
-BETTER = {"auroc": max, "accuracy": max, "bpc": min, "mse": min}  # the first one that a run has says how good it is
-
-
-def main_metric(names: Iterable[str]) -> str | None:
-    """The metric that says how good a run is, without the split: of ``test/loss`` and ``test/mse`` it is ``mse``.
-
-    Example:
-        >>> main_metric(["val/accuracy", "val/auroc", "val/loss"])
-        'auroc'
-    """
-    known = {name.partition("/")[2] for name in names}
-    return next((metric for metric in BETTER if metric in known), None)
 
 
 def in_percent(name: str | None) -> bool:

@@ -1,25 +1,28 @@
-"""Presets: where the name of one is looked up, and the values that it has for each row of the paper's tables."""
+"""Presets and other sources of settings: where they are found, and how later ones win over earlier ones.
+
+A preset also has ``variants``: the values of the paper for each row of its tables. Which row is meant follows from all
+settings together, flags included; its values count as if they were written at the end of the preset.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import yaml
-from lightning_utilities.core.rank_zero import rank_zero_info
 
-from ckcnn import configs as lightning_configs
+from ckcnn import configs
+from ckcnn.data_options import DEFAULTS
 from ckcnn.hints import nearest
-from ckcnn.runs.folder import RunFolder
 
-FOLDER = Path(next(iter(lightning_configs.__path__)))
+FOLDER = Path(next(iter(configs.__path__)))
 OVERLAYS = ("cluster", "debug", "fast", "large")  # they change a preset and are none themselves
 BASE = FOLDER / "base.yaml"
-PLACES = ("root", "cache", "num_workers")  # settings of the data that do not change it
-DEFAULTS = {"data.train_dt": 1, "data.drop_rate": 0.0}  # that presets do not write down
 
 
 def names() -> list[str]:
@@ -55,29 +58,145 @@ def load(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, Mapping):
         raise ValueError(f"{path} must hold settings such as 'model: ...', got {type(content).__name__}")
+    return _with_present_names(content)
+
+
+def _with_present_names(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Runs of earlier versions name data modules by the package that they were in."""
+    data = content.get("data")
+    if isinstance(data, Mapping) and str(data.get("class_path")).startswith("datamodules."):
+        data = {**data, "class_path": f"ckcnn.{data['class_path']}"}
+        return {**content, "data": data}
     return dict(content)
 
 
-def row_of(config: Any) -> Mapping[str, Any] | None:
-    """The row of a preset that fits the settings: all values under its ``when`` are the ones in `config`."""
-    rows = config.get("variants") or []
-    if row := fitting_row(config):
-        return row
-    if rows:
+@dataclass(frozen=True)
+class Layer:
+    """One source of settings.
+
+    Attributes:
+        content: the settings, as a tree.
+        words: how they are given to the argument parser.
+        path: of the file that they come from, if any.
+    """
+
+    content: Mapping[str, Any]
+    words: tuple[str, ...] = ()
+    path: Path | None = None
+
+    @classmethod
+    def of_file(cls, name: str) -> Layer:
+        """The settings of a preset, an overlay or any other YAML file."""
+        path = find(name)
+        content = load(path)
+        unchanged = content == yaml.safe_load(path.read_text(encoding="utf-8"))
+        return cls(content, ("--config", str(path) if unchanged else json.dumps(content)), path)
+
+    @classmethod
+    def of_values(cls, values: Mapping[str, Any]) -> Layer:
+        """Single settings by their names, such as ``{"model.omega_0": 30.0}``."""
+        return cls(nested(values), tuple(f"--{key}={json.dumps(value)}" for key, value in values.items()))
+
+    @classmethod
+    def of_words(cls, words: Sequence[str]) -> Layer:
+        """Flags of the command line, ``--key value`` or ``--key=value``."""
+        values: dict[str, Any] = {}
+        key = ""
+        for word in words:
+            name, equals, text = word.partition("=")
+            if name.startswith("--"):
+                key = name.removeprefix("--").replace(".init_args", "")
+                values[key] = plain_value(text) if equals else True
+            elif key:
+                values[key] = plain_value(word)
+        return cls(nested(values), tuple(words))
+
+
+@dataclass(frozen=True)
+class Layers:
+    """All sources of settings of one command; later ones win."""
+
+    layers: tuple[Layer, ...]
+
+    @classmethod
+    def of_arguments(cls, arguments: Sequence[str]) -> Layers:
+        """The files and flags of a command line, in their order."""
+        layers: list[Layer] = []
+        flags: list[str] = []
+        waiting = list(arguments)
+        while waiting:
+            word = waiting.pop(0)
+            flag, equals, name = word.partition("=")
+            if flag not in ("--config", "-c"):
+                flags.append(word)
+                continue
+            if not equals and not waiting:
+                raise ValueError("--config needs the name of a preset or a file, such as --config digits.yaml")
+            layers += [Layer.of_words(flags), Layer.of_file(name if equals else waiting.pop(0))]
+            flags = []
+        return cls((*layers, Layer.of_words(flags)))
+
+    @classmethod
+    def of(cls, names: Sequence[str], values: Mapping[str, Any]) -> Layers:
+        """Presets and overlays by name, and single settings after them."""
+        return cls((*map(Layer.of_file, names), Layer.of_values(values)))
+
+    @property
+    def files(self) -> list[Path]:
+        """Where they come from, as far as they are files."""
+        return [layer.path for layer in self.layers if layer.path is not None]
+
+    def merged(self) -> dict[str, Any]:
+        """What they say together, over what every run shares, without the defaults of classes."""
+        return reduce(merge, (layer.content for layer in self.layers), load(BASE))
+
+    def row(self) -> Mapping[str, Any] | None:
+        """The row of the paper's tables that the settings fit: all values under its ``when`` are theirs."""
+        config = self.merged()
+        rows = config.get("variants") or []
+        return next((row for row in rows if all(_fits(config, *pair) for pair in row["when"].items())), None)
+
+    def with_row(self) -> Layers:
+        """The same with the values of the row just after the preset, so that what comes after the preset still wins."""
+        row = self.row()
+        if row is None:
+            return self
+        values = Layer.of_values({**row.get("set", {}), "paper": row.get("paper")})
+        last = max(index for index, layer in enumerate(self.layers) if "variants" in layer.content)
+        return replace(self, layers=(*self.layers[: last + 1], values, *self.layers[last + 1 :]))
+
+    def missing_row(self) -> str:
+        """The settings that a row of the paper's tables is chosen by, if there are rows but none fits; else nothing."""
+        config = self.merged()
+        rows = config.get("variants") or []
+        if not rows or self.row() is not None:
+            return ""
         keys = dict.fromkeys(key for row in rows for key in row["when"])
-        now = ", ".join(f"{key} {value_of(config, key)}" for key in keys)
-        rank_zero_info(f"the paper has no values for {now}; those of the preset are used as they are")
-    return None
+        return ", ".join(f"{key} {_value_or_default(config, key)}" for key in keys)
+
+    def arguments(self) -> list[str]:
+        """What the argument parser gets."""
+        return [word for layer in self.layers for word in layer.words]
 
 
-def fitting_row(config: Any) -> Mapping[str, Any] | None:
-    """The same without a word, if no row fits."""
+def settings(names: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """What presets and overlays say together, with these values in the place of flags.
 
-    def fits(key: str, wanted: Any) -> bool:
-        value = value_of(config, key)
-        return bool((DEFAULTS.get(key) if value is None else value) == wanted)
+    Example:
+        >>> content = settings(["copy_memory.yaml"], {"data.length": 1000})
+        >>> value_of(content, "model.omega_0"), value_of(content, "trainer.max_epochs")
+        (68.69, 100)
+    """
+    return Layers.of(names, values).with_row().merged()
 
-    return next((row for row in config.get("variants") or [] if all(fits(*pair) for pair in row["when"].items())), None)
+
+def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """The second wins, key by key."""
+    merged = dict(first)
+    for key, value in second.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
 
 
 def value_of(config: Any, key: str) -> Any:
@@ -90,73 +209,42 @@ def value_of(config: Any, key: str) -> Any:
     return config
 
 
-def expand(args: Sequence[str], row: Mapping[str, Any] | None = None) -> list[str]:
-    """Puts the file of each preset in the place of its name, and behind the one with the rows the values of its row.
-
-    So what stands behind, another file or a flag, still wins. Without any file, that of the run to go on with is taken.
-    """
-    if not any(word in ("--config", "-c") or word.startswith(("--config=", "-c=")) for word in args):
-        args = [*_config_of_run(args), *args]
-    expanded, after = [], 0
-    for index, word in enumerate(args):
-        if word.startswith(("--config=", "-c=")):
-            path = find(word.partition("=")[2])
-            word = f"--config={path}"
-        elif index and args[index - 1] in ("--config", "-c"):
-            path = find(word)
-            word = str(path)
-        else:
-            path = None
-        if path and "variants" in load(path):
-            after = index + 1
-        expanded.append(word)
-    values = {} if row is None else {**row.get("set", {}), "paper": row.get("paper")}
-    return [*expanded[:after], *(f"--{key}={json.dumps(value)}" for key, value in values.items()), *expanded[after:]]
-
-
-def _config_of_run(args: Sequence[str]) -> list[str]:
-    """The configuration in the run folder that ``--ckpt_path`` names."""
-    words = [part for word in args for part in (word.split("=", 1) if word.startswith("--ckpt_path=") else [word])]
-    for flag, value in pairwise(words):
-        if flag == "--ckpt_path" and (run := RunFolder.of(Path(value))):
-            return ["--config", str(run.config)]
-    return []
-
-
-def settings(names: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
-    """What presets and overlays say together, with these values in the place of flags, without defaults of classes.
-
-    Example:
-        >>> content = settings(["copy_memory.yaml"], {"data.length": 1000})
-        >>> value_of(content, "model.omega_0"), value_of(content, "trainer.max_epochs")
-        (68.69, 100)
-    """
-    files = [load(BASE), *(load(find(name)) for name in names)]
-    flags = nested(values)
-    found = _merged([*files, flags])
-    row = fitting_row(found)
-    return _merged([*files[:2], nested(row.get("set", {})), *files[2:], flags]) if row else found
-
-
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values as a configuration: ``model.omega_0`` is an argument of the model's class, ``model`` is the class."""
     tree: dict[str, Any] = {}
     for key, value in values.items():
         part, *names = key.split(".")
-        inner = ["init_args", *names] if part in ("model", "data") and names else names
-        path = [part, *(inner or (["class_path"] if part in ("model", "data") else []))]
-        place = tree
-        for name in path[:-1]:
-            place = place.setdefault(name, {})
-        place[path[-1]] = value
+        of_class = part in ("model", "data")
+        if of_class and not names and not isinstance(value, Mapping):
+            names = ["class_path"]
+        elif of_class and names and names != ["class_path"]:
+            names = ["init_args", *names]
+        branch = value
+        for name in reversed([part, *names]):
+            branch = {name: branch}
+        tree = merge(tree, branch)
     return tree
 
 
-def _merged(contents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Later ones win, key by key."""
-    merged: dict[str, Any] = {}
-    for content in contents:
-        for key, value in content.items():
-            both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-            merged[key] = _merged([merged[key], value]) if both else value
-    return merged
+def plain_value(text: str) -> Any:
+    """A value as YAML reads it, but for numbers such as 1e-3, which it takes for a text.
+
+    Example:
+        >>> plain_value("1e-3"), plain_value("256"), plain_value("auto")
+        (0.001, 256, 'auto')
+    """
+    if re.fullmatch(r"[+-]?[\d.]+e[+-]?\d+", text, re.IGNORECASE):
+        return float(text)
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+
+
+def _fits(config: Mapping[str, Any], key: str, wanted: Any) -> bool:
+    return bool(_value_or_default(config, key) == wanted)
+
+
+def _value_or_default(config: Mapping[str, Any], key: str) -> Any:
+    value = value_of(config, key)
+    return DEFAULTS.get(key.removeprefix("data.")) if value is None else value

@@ -150,7 +150,7 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
 
 def test_unknown_task() -> None:
     with pytest.raises(
-        ValueError, match="task must be one of classification, every_step, binary, regression, language"
+        ValueError, match="task must be one of classification, binary, regression, every_step, language"
     ):
         CKCNN(1, 2, "sorting", 12)
 

@@ -48,9 +48,7 @@ def own(cell: Cell) -> bool:
     ids=lambda cell: f"{cell.training.name}-{cell.test_dt}",
 )
 def test_figures_are_those_of_the_presets(cell: Cell) -> None:
-    settings = Job(cell.training, 0, presets.FOLDER).settings
-    row = presets.fitting_row(settings)
-    paper = (row or settings)["paper"]
+    paper = Job(cell.training, 0, presets.FOLDER).settings["paper"]
     assert paper[f"test/{cell.metric}"] == (
         cell.paper if cell.solved is None else {"accuracy": 1, "mse": 1e-4}[cell.metric]
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -23,8 +24,17 @@ OPTIONS = {"in_channels": 3, "out_channels": 5, "task": "classification", "horiz
 def save(folder: Path, model: SequenceModule) -> RunFolder:
     run = RunFolder(folder / "version_0")
     content = {"state_dict": model.state_dict(), "hyper_parameters": dict(model.hparams)}
+    if isinstance(model, CKCNN):
+        content["network"] = model.network_settings()
     checkpoints.save({**content, "model_class": type(model).__name__}, run.checkpoints / "best-003.ckpt")
     return run
+
+
+class Mine(CKCNN):
+    """A user's own model: it doubles the width that it is asked for."""
+
+    def __init__(self, width: int, **others: Any) -> None:
+        super().__init__(hidden_channels=2 * width, **others)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +44,7 @@ def save(folder: Path, model: SequenceModule) -> RunFolder:
         lambda: CKCNN(**OPTIONS | {"task": "language"}, kernel="relu"),
         lambda: CKCNN(**OPTIONS, readout="mean", norm="step"),
         lambda: ReferenceCKCNN(**OPTIONS),
+        lambda: Mine(2, **{name: value for name, value in OPTIONS.items() if name != "hidden_channels"}),
     ],
 )
 def test_network_answers_as_the_model_did(tmp_path: Path, model) -> None:
@@ -44,6 +55,25 @@ def test_network_answers_as_the_model_did(tmp_path: Path, model) -> None:
     assert not net.training
 
 
+def test_checkpoints_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    trained = CKCNN(**OPTIONS).eval()
+    run = save(tmp_path, trained)
+    content = checkpoints.load(run.checkpoint("best"))
+    del content["network"]
+    checkpoints.save(content, run.checkpoint("best"))
+    x = torch.randn(2, 3, 20)
+    torch.testing.assert_close(network(run)(x), trained.net(x), rtol=0, atol=0)
+
+
+def test_layers_that_only_their_own_code_can_build_are_refused(tmp_path: Path) -> None:
+    run = save(tmp_path, CKCNN(**OPTIONS))
+    content = checkpoints.load(run.checkpoint("best"))
+    content["network"]["convolution"] = "TheirConv"
+    checkpoints.save(content, run.checkpoint("best"))
+    with pytest.raises(ValueError, match="has layers of the class TheirConv"):
+        network(run)
+
+
 def test_models_without_kernels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds a GRU, which has no continuous kernels"):
         network(save(tmp_path, GRU(3, 5, "classification", 20)))
@@ -52,11 +82,11 @@ def test_models_without_kernels_are_refused(tmp_path: Path) -> None:
 def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     run = save(tmp_path, CKCNN(**OPTIONS))
     content = checkpoints.load(run.checkpoint("best"))
-    content["hyper_parameters"]["hidden_channels"] = 5
+    content["network"]["hidden_channels"] = 5
     checkpoints.save(content, run.checkpoint("best"))
     with pytest.raises(ValueError, match="does not hold what its settings say"):
         network(run)
-    del content["hyper_parameters"]
+    del content["network"], content["hyper_parameters"]
     checkpoints.save(content, run.checkpoint("best"))
     with pytest.raises(ValueError, match="does not hold what its settings say"):
         network(run)

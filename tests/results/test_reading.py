@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ckcnn import results
-from ckcnn.formatting import BETTER, main_metric
+from ckcnn.results.metrics import known_metric, known_mode
+from ckcnn.runs import metrics_table
 from ckcnn.tasks import TASKS
 from tests.small_runs import config, result_of, write_run, write_search
 
@@ -151,5 +152,15 @@ def test_table_has_one_row_a_run(runs: Path) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_metrics_are_compared_as_in_training(task: str) -> None:
     metrics = [f"val/{name}" for name in (*TASKS[task].metrics(3), "loss")]
-    assert main_metric(metrics) == TASKS[task].monitor
-    assert BETTER[TASKS[task].monitor] is {"max": max, "min": min}[TASKS[task].mode]
+    assert known_metric(metrics) == TASKS[task].monitor
+    assert known_mode(f"val/{TASKS[task].monitor}") == TASKS[task].mode
+
+
+def test_a_run_says_itself_which_metric_counts_and_in_which_direction(tmp_path: Path) -> None:
+    monitor = {"metric": "hinge", "mode": "min"}
+    folder = write_run(tmp_path / "mine/version_0", config(monitor=monitor), [])
+    metrics_table.write(folder / "metrics.csv", [{"epoch": n, "val/hinge": value} for n, value in enumerate((3, 1, 2))])
+    (run,) = results.load(tmp_path).runs
+    assert (run.metric, run.mode) == ("hinge", "min")
+    assert run.best is not None
+    assert run.best["epoch"] == 1

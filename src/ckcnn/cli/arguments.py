@@ -6,8 +6,6 @@ import argparse
 import re
 from typing import Any
 
-import yaml
-
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -32,16 +30,3 @@ def seconds(text: str) -> float:
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise argparse.ArgumentTypeError(f"must be a time such as 90s, 30m, 2h or 1h30m, got {text!r}")
     return float(sum(float(number) * _UNITS[unit] for number, unit in parts))
-
-
-def plain_value(text: str) -> Any:
-    """A value as YAML reads it, but for numbers such as 1e-3, which it takes for a text.
-
-    Example:
-        >>> plain_value("1e-3"), plain_value("256"), plain_value("auto")
-        (0.001, 256, 'auto')
-    """
-    try:
-        return float(text) if "e" in text.lower() else yaml.safe_load(text)
-    except ValueError:
-        return yaml.safe_load(text)

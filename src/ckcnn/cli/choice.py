@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 import ckcnn
+from ckcnn import presets
+from ckcnn.data_options import DEFAULTS, PLACES
 from ckcnn.datamodules import SequenceDataModule
+from ckcnn.datamodules.sequences import Facts
 from ckcnn.models.sequence_module import SequenceModule
-from ckcnn.presets import PLACES
+from ckcnn.presets import Layer, Layers, value_of
 from ckcnn.runs import checkpoints
 from ckcnn.runs.folder import RunFolder
+
+_SAMPLING = ("horizon", "dt")  # facts that may differ between training and test: the network knows what they mean
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,17 @@ class Choice:
         return bool(self.content.get("callbacks", {}).get("RunKeeper", {}).get("finished", False))
 
 
-def choose(command: str, config: Any) -> Choice:
+def layers_of(arguments: Sequence[str]) -> Layers:
+    """Read the presets, overlays and flags of a command; without any file, take that of the run to resume or test."""
+    layers = Layers.of_arguments(arguments)
+    if layers.files:
+        return layers
+    named = value_of(layers.merged(), "ckpt_path")
+    run = RunFolder.of(Path(named)) if isinstance(named, str) else None
+    return replace(layers, layers=(Layer.of_file(str(run.config)), *layers.layers)) if run else layers
+
+
+def choose(command: str, config: Any, files: Sequence[Path]) -> Choice:
     """Finds what `--ckpt_path` means: a file, a run folder, ``best`` or ``last`` of the newest run.
 
     Training starts anew without it, and also with ``last`` if there is nothing yet to go on from, so that a job
@@ -54,8 +68,8 @@ def choose(command: str, config: Any) -> Choice:
     Raises:
         ValueError: if there is no such checkpoint.
     """
-    source = RunFolder.of(Path(str(config.config[0]))) if config.config else None
-    name = config.name or (Path(str(config.config[0])).stem if config.config else "run")
+    source = RunFolder.of(files[0]) if files else None
+    name = config.name or (files[0].stem if files else "run")
     parent = Path(config.runs) / name
     newest = source or next(iter(RunFolder.all(parent)[::-1]), None)
     if command == "fit":
@@ -97,7 +111,7 @@ def _file(path: Path, which: str) -> Path:
 
 def _check_same_data(run: RunFolder, config: Any) -> None:
     """A run goes on with the data that it began with."""
-    before = yaml.safe_load(run.config.read_text()).get("data") or {}
+    before = presets.load(run.config).get("data") or {}
     now = config.data
     pairs = {"class_path": (before.get("class_path"), now.class_path)}
     pairs |= {key: (before.get("init_args", {}).get(key), value) for key, value in now.init_args.items()}
@@ -134,8 +148,8 @@ def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataMod
     _check_rate(choice, data)
     kind = _kind(str(choice.content["model_class"]), configured)
     settings = {**choice.content["hyper_parameters"], "dt": data.dt}
-    for fact in ("in_channels", "out_channels", "task"):
-        if settings[fact] != getattr(data, fact):
+    for fact in Facts._fields:
+        if fact not in _SAMPLING and settings[fact] != getattr(data, fact):
             raise ValueError(
                 f"{choice.checkpoint} was trained for {fact} {settings[fact]}, the data has {getattr(data, fact)}; "
                 "give the settings of the data that it was trained with (drop_rate and missing add channels)"
@@ -167,7 +181,7 @@ def _check_rate(choice: Choice, data: SequenceDataModule) -> None:
     """The rate of training is what the network counts time in; the data must know it."""
     if choice.run is None:
         return
-    trained = (yaml.safe_load(choice.run.config.read_text()).get("data") or {}).get("init_args", {}).get("train_dt", 1)
+    trained = value_of(presets.load(choice.run.config), "data.train_dt") or DEFAULTS["train_dt"]
     if trained != data.train_dt:
         raise ValueError(
             f"{choice.run.path} was trained with data.train_dt {trained}, now it is {data.train_dt}; "

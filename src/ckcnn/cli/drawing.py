@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ckcnn.datamodules import SequenceDataModule
 from ckcnn.datamodules.datasets import SequenceDataset, WindowDataset
+from ckcnn.tasks import TASKS
 
 _LINES = 6  # more channels than this are drawn as an image
 _DOTS = 400  # longer sequences are drawn without a dot for each sample
@@ -106,11 +107,12 @@ def _signal(axis: Axes, x: Tensor, seen: Tensor, stride: int) -> None:
 
 def _target(axis: Axes, module: SequenceDataModule, y: Tensor, stride: int) -> str:
     """What is to be predicted, in words; a target at every step is drawn."""
-    if module.task == "every_step":
+    task = TASKS[module.task]
+    if task.every_step:
         axis.plot(np.arange(len(y)) * stride, y, color="black", linewidth=0.8, linestyle=":", label="target")
         axis.legend(loc="upper center", fontsize=8, frameon=False)
         return ""
-    if module.task == "regression":
+    if task.target == "value":
         return "target " + ", ".join(f"{value:.3f}" for value in y.tolist())
     label = int(y)
     return module.classes[label] if module.classes else f"class {label}"

@@ -83,7 +83,7 @@ class Settings(CKCNNCLI):
     @property
     def preset(self) -> str | None:
         """The file name of the first configuration."""
-        return Path(str(self.config.config[0])).name if self.config.config else None
+        return self.layers.files[0].name if self.layers.files else None
 
     def test_command(self) -> str:
         """How to score the checkpoint on the data that was told."""

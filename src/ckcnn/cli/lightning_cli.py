@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentError
+from argparse import SUPPRESS, ArgumentError
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,20 +16,20 @@ from pytorch_lightning.loggers import TensorBoardLogger
 
 from ckcnn import presets
 from ckcnn.cli import predictions
-from ckcnn.cli.choice import Choice, check_same_model, check_stamps, choose, load_model
+from ckcnn.cli.choice import Choice, check_same_model, check_stamps, choose, layers_of, load_model
 from ckcnn.cli.messages import explain
 from ckcnn.cli.quiet import ProgressBar
 from ckcnn.datamodules import SequenceDataModule
+from ckcnn.datamodules.sequences import Facts
 from ckcnn.files import check_output
 from ckcnn.models.baselines import count_parameters
 from ckcnn.models.sequence_module import SequenceModule
+from ckcnn.presets import Layers
 from ckcnn.runs import results_file as writing
 from ckcnn.runs.callbacks import RunKeeper, StepSeed
 from ckcnn.runs.checkpoint_io import SafeCheckpointIO
 from ckcnn.runs.folder import RunFolder
 from ckcnn.tasks import TASKS
-
-FACTS = ("in_channels", "out_channels", "task", "horizon", "dt")
 
 
 class CKCNNCLI(LightningCLI):
@@ -41,6 +41,7 @@ class CKCNNCLI(LightningCLI):
     """
 
     choice: Choice
+    layers: Layers
     model: SequenceModule
     datamodule: SequenceDataModule
 
@@ -70,6 +71,7 @@ class CKCNNCLI(LightningCLI):
         parser.add_argument("--ckpt_path", type=str | None, help="a checkpoint, a run folder, or: best, last")
         parser.add_argument("--name", type=str | None, help="folder in --runs; by default the name of the preset")
         parser.add_argument("--runs", type=str, default="runs", help="folder of all runs")
+        parser.add_argument("--monitor", type=dict[str, str] | None, help=SUPPRESS)  # written into config.yaml
         parser.add_argument("--paper", type=dict[str, Any] | None, help="what the paper reports: size and metrics")
         parser.add_argument(
             "--variants", type=list[dict[str, Any]] | None, help="the rows of the paper's tables, of a preset"
@@ -77,29 +79,30 @@ class CKCNNCLI(LightningCLI):
         if self.command == "predict":
             parser.add_argument("--output", type=str, default="predictions.csv", help="file to write, .csv or .npz")
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
-        for fact in FACTS:
+        for fact in Facts._fields:
             parser.link_arguments(f"data.{fact}", f"model.init_args.{fact}", apply_on="instantiate")
         rules = {"monitor": lambda task: f"val/{TASKS[task].stopping[0]}", "mode": lambda task: TASKS[task].stopping[1]}
         for name, rule in rules.items():
             parser.link_arguments("data.task", f"early_stopping.{name}", rule, apply_on="instantiate")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
-        """Parses, then once more with the values that the preset has for the row of the paper that was asked for."""
+        """Parse presets, overlays and flags, with the preset's values for the row of the paper that they fit."""
+        self.layers = layers_of(args)
         try:
-            self.config = parser.parse_args(presets.expand(args))
-            if row := presets.row_of(self.config):
-                self.config = parser.parse_args(presets.expand(args, row))
+            self.config = parser.parse_args(self.layers.with_row().arguments())
         except (ArgumentError, TypeError) as error:
             raise ValueError(explain(error, self.command)) from None
-        if given := [word for word in args if word.split("=")[0] in {f"--model.{fact}" for fact in FACTS}]:
+        if given := [word for word in args if word.split("=")[0] in {f"--model.{fact}" for fact in Facts._fields}]:
             raise ValueError(f"{given[0]} is a fact of the data and cannot be set; change the settings of the data")
+        if missing := self.layers.missing_row():
+            rank_zero_info(f"the paper has no values for {missing}; those of the preset are used as they are")
         self.config.variants = None  # they are applied; the saved configuration must not apply them again
 
     def _parse_ckpt_path(self) -> None:
         """Chooses the run folder and the checkpoint; stored settings of the model are used in `load_model`."""
         if self.command == "predict":
             check_output(Path(self.config.output), ".csv", ".npz")
-        self.choice = choose(self.command, self.config)
+        self.choice = choose(self.command, self.config, self.layers.files)
         self.config.name, self.config.ckpt_path = self.choice.name, None
 
     def instantiate_classes(self) -> None:
@@ -112,6 +115,7 @@ class CKCNNCLI(LightningCLI):
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Adds what keeps the work of a run, and where it goes."""
         check_stamps(self.model, self.datamodule)
+        self.config.monitor = {"metric": self.model.task.monitor, "mode": self.model.task.mode}
         settings = self._get(self.config_init, "trainer")
         plugins: list[Any] = [SafeCheckpointIO(), *_as_list(settings["plugins"])]
         if SLURMEnvironment.detect():

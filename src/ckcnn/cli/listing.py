@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ckcnn import presets
+from ckcnn.data_options import DEFAULTS
 from ckcnn.formatting import readable
 
 
@@ -47,7 +48,7 @@ def _flag(key: str, value: Any) -> str:
 
 
 def _is_default(content: Mapping[str, Any], key: str, value: Any) -> bool:
-    return presets.value_of(content, key) == value or presets.DEFAULTS.get(key) == value
+    return presets.value_of(content, key) == value or DEFAULTS.get(key.removeprefix("data.")) == value
 
 
 def figure(paper: Mapping[str, Any]) -> str:

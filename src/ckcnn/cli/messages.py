@@ -8,10 +8,11 @@ import re
 
 import ckcnn
 from ckcnn import datamodules
+from ckcnn.datamodules.sequences import Facts
 from ckcnn.hints import nearest
 
 TOP = ("config", "model", "data", "trainer", "ckpt_path", "name", "runs", "output", "seed_everything")
-_FACTS = {"in_channels", "out_channels", "task", "horizon", "dt"}  # the data gives them
+_FACTS = set(Facts._fields)  # the data gives them
 _WORDS = {
     "int": "a whole number",
     "float": "a number",

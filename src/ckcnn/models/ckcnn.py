@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import asdict
+from typing import Any, ClassVar
 
 from torch import Tensor
 
-from ckcnn.models.networks import Kernel, Norm, Omega0, Readout, build_network, network_options
+from ckcnn.models.networks import Kernel, NetworkOptions, Omega0, Readout
 from ckcnn.models.sequence_module import Schedule, SequenceModule
 from ckcnn.nn import CKConv, kernel_penalty
 from ckcnn.nn.checks import check_not_negative
+from ckcnn.nn.normalization import Norm
 
 
 class CKCNN(SequenceModule):
@@ -73,11 +75,37 @@ class CKCNN(SequenceModule):
         patience: int = 20,
         decay: float = 5.0,
     ) -> None:
-        options = network_options(locals())
         super().__init__(task, out_channels, dt, learning_rate, schedule, patience, decay)
-        self.save_hyperparameters(ignore="options")
+        self.save_hyperparameters()
         check_not_negative("kernel_penalty", kernel_penalty)
-        self.net = build_network(self.convolution, **options)
+        self.options = NetworkOptions(
+            in_channels=in_channels,
+            out_channels=out_channels,
+            task=task,
+            horizon=horizon,
+            hidden_channels=hidden_channels,
+            num_blocks=num_blocks,
+            omega_0=omega_0,
+            kernel=kernel,
+            kernel_hidden=kernel_hidden,
+            init=init,
+            norm=norm,
+            readout=readout,
+            dropout=dropout,
+            input_dropout=input_dropout,
+            weight_dropout=weight_dropout,
+            embedding_channels=embedding_channels,
+            embedding_dropout=embedding_dropout,
+        )
+        self.net = self.options.build(self.convolution)
+
+    def network_settings(self) -> dict[str, Any]:
+        """Return what makes the network, so that it can be built without this class, which may be a user's own."""
+        return {"convolution": self.convolution.__name__, **asdict(self.options)}
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        checkpoint["network"] = self.network_settings()
 
     def penalty(self) -> Tensor | float:
         """The norms of the kernels, where they are asked for."""

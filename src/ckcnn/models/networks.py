@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -11,68 +11,90 @@ from torch import nn
 
 from ckcnn.nn import CKConv, CKNet, CKTextNet, FourierKernel, KernelFactory, MLPKernel, MultiscaleSiren, Siren
 from ckcnn.nn.checks import check_choice
+from ckcnn.nn.normalization import Norm
+from ckcnn.tasks import TASKS
 
 Kernel = Literal["sine", "relu", "leaky_relu", "swish", "fourier"]
 Omega0 = float | Literal["auto"]
-Norm = Literal["global", "step"]
 Readout = Literal["last", "mean"]
 
 
-def build_network(
-    convolution: type[CKConv],
-    in_channels: int,
-    out_channels: int,
-    task: str,
-    horizon: int,
-    hidden_channels: int,
-    num_blocks: int,
-    omega_0: Omega0,
-    kernel: Kernel,
-    kernel_hidden: int,
-    init: str | None,
-    norm: Norm | None,
-    readout: Readout,
-    dropout: float,
-    input_dropout: float,
-    weight_dropout: float,
-    embedding_channels: int,
-    embedding_dropout: float,
-) -> CKNet | CKTextNet:
-    """The network of a `ckcnn.CKCNN`, whose documentation explains the options."""
-    factory = kernel_factory(kernel, omega_0, kernel_hidden, init, horizon)
-    conv = partial(convolution, horizon=horizon, kernel=factory, weight_dropout=weight_dropout)
-    if task == "language":
-        return CKTextNet(
-            *(out_channels, embedding_channels, hidden_channels, conv, num_blocks),
-            *(norm or "step", dropout, embedding_dropout),
+@dataclass(frozen=True)
+class NetworkOptions:
+    """The options of a `ckcnn.CKCNN` that make its network, without those about training; it explains them."""
+
+    in_channels: int
+    out_channels: int
+    task: str
+    horizon: int
+    hidden_channels: int
+    num_blocks: int
+    omega_0: Omega0
+    kernel: Kernel
+    kernel_hidden: int
+    init: str | None
+    norm: Norm | None
+    readout: Readout
+    dropout: float
+    input_dropout: float
+    weight_dropout: float
+    embedding_channels: int
+    embedding_dropout: float
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> NetworkOptions:
+        """Pick them out of the settings of a model, such as the hyperparameters in a checkpoint."""
+        return cls(**{field.name: settings[field.name] for field in fields(cls)})
+
+    def build(self, convolution: type[CKConv] = CKConv) -> CKNet | CKTextNet:
+        """Make the network."""
+        task = TASKS[self.task]
+        conv = partial(
+            convolution,
+            horizon=self.horizon,
+            kernel=self.kernel_factory(),
+            weight_dropout=self.weight_dropout,
         )
-    steps: Any = "every_step" if task == "every_step" else readout
-    return CKNet(
-        *(in_channels, hidden_channels, out_channels, conv, num_blocks),
-        *(norm or "global", steps, dropout, input_dropout),
-    )
+        if task.from_tokens:
+            return CKTextNet(
+                vocabulary=self.out_channels,
+                embedding_channels=self.embedding_channels,
+                hidden_channels=self.hidden_channels,
+                conv=conv,
+                num_blocks=self.num_blocks,
+                norm=self.norm or "step",
+                dropout=self.dropout,
+                embedding_dropout=self.embedding_dropout,
+            )
+        return CKNet(
+            in_channels=self.in_channels,
+            hidden_channels=self.hidden_channels,
+            out_channels=self.out_channels,
+            conv=conv,
+            num_blocks=self.num_blocks,
+            norm=self.norm or "global",
+            readout="every_step" if task.every_step else self.readout,
+            dropout=self.dropout,
+            input_dropout=self.input_dropout,
+        )
 
-
-def network_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the options of a model that make its network; the others are about training."""
-    return {name: options[name] for name in list(inspect.signature(build_network).parameters)[1:]}
-
-
-def kernel_factory(kernel: Kernel, omega_0: Omega0, hidden: int, init: str | None, horizon: int) -> KernelFactory:
-    """What makes the kernel nets, from plain options."""
-    check_choice("kernel", kernel, get_args(Kernel))
-    start: dict[str, Any] = {} if init is None else {"init": init}
-    if kernel not in ("sine", "fourier"):  # the others have no omega_0
-        return partial(MLPKernel, activation=kernel, hidden=hidden, **start)
-    if omega_0 == "auto":
-        if kernel != "sine" or init is not None:
-            raise ValueError(f"omega_0 auto is for the sine kernel without init, got kernel {kernel!r}, init {init!r}")
-        return partial(MultiscaleSiren, horizon=horizon, hidden=hidden)
-    if kernel == "sine":
-        return partial(Siren, omega_0=omega_0, hidden=hidden, **start)
-    if init is not None:
-        raise ValueError(f"the fourier kernel has one way to start, leave init out (got {init!r})")
-    return partial(FourierKernel, omega_0=omega_0, hidden=hidden)
+    def kernel_factory(self) -> KernelFactory:
+        """Return what makes the kernel nets."""
+        check_choice("kernel", self.kernel, get_args(Kernel))
+        start: dict[str, Any] = {} if self.init is None else {"init": self.init}
+        if self.kernel not in ("sine", "fourier"):  # the others have no omega_0
+            return partial(MLPKernel, activation=self.kernel, hidden=self.kernel_hidden, **start)
+        if self.omega_0 == "auto":
+            if self.kernel != "sine" or self.init is not None:
+                raise ValueError(
+                    f"omega_0 auto is for the sine kernel without init, got kernel {self.kernel!r}, init {self.init!r}"
+                )
+            return partial(MultiscaleSiren, horizon=self.horizon, hidden=self.kernel_hidden)
+        if self.kernel == "sine":
+            return partial(Siren, omega_0=self.omega_0, hidden=self.kernel_hidden, **start)
+        if self.init is not None:
+            raise ValueError(f"the fourier kernel has one way to start, leave init out (got {self.init!r})")
+        return partial(FourierKernel, omega_0=self.omega_0, hidden=self.kernel_hidden)
 
 
 def convolutions(network: nn.Module) -> dict[str, CKConv]:

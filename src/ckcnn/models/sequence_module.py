@@ -14,11 +14,12 @@ from torch.optim.lr_scheduler import LRScheduler, OneCycleLR, ReduceLROnPlateau
 from torchmetrics import Metric, MetricCollection
 
 from ckcnn.datamodules import SequenceBatch
+from ckcnn.datamodules.sequences import SPLITS
 from ckcnn.nn.checks import check_choice
-from ckcnn.tasks import IGNORED, TASKS, WeightedMean
+from ckcnn.tasks import IGNORED, TASKS
+from ckcnn.tasks.metrics import WeightedMean
 
 Schedule = Literal["plateau", "one_cycle", "constant"]
-SPLITS = ("train", "val", "test")
 
 
 class DivergenceError(RuntimeError):
@@ -105,7 +106,7 @@ class SequenceModule(LightningModule):
         return loss
 
     def _meters(self, split: str) -> tuple[WeightedMean, MetricCollection]:
-        index = SPLITS.index(split)
+        index = list(SPLITS).index(split)
         return cast(WeightedMean, self.losses[index]), cast(MetricCollection, self.metrics[index])
 
     def _check_loss(self, loss: Tensor) -> None:

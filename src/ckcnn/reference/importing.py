@@ -50,6 +50,7 @@ def import_weights(path: str | os.PathLike[str], omega_0: float, **arguments: An
     return {
         "model_class": ReferenceCKCNN.__name__,
         "hyper_parameters": dict(model.hparams),
+        "network": model.network_settings(),
         "state_dict": dict(model.state_dict()),
         "imported_from": Path(path).name,
         "pytorch-lightning_version": version("pytorch-lightning"),

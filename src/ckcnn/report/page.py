@@ -14,8 +14,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import ckcnn
+from ckcnn.data_options import PLACES
 from ckcnn.formatting import count, readable, short
-from ckcnn.presets import PLACES
 from ckcnn.report import charts
 from ckcnn.report.comparisons import comparisons, omega_0
 from ckcnn.report.runs import RunView

@@ -8,11 +8,12 @@ from typing import Any
 
 from torch import Tensor
 
-from ckcnn.formatting import BETTER, difference, duration, in_percent, readable
+from ckcnn.formatting import difference, duration, in_percent, readable
 from ckcnn.report.charts import Chart, Line, chart
 from ckcnn.report.confusion import Matrix, matrix
 from ckcnn.results import Run
-from ckcnn.results.learned import LearnedKernels, kernels
+from ckcnn.results.learned import LearnedKernels, NoContinuousKernelsError, kernels
+from ckcnn.runs.ranking import is_as_good
 
 _FACTS = ("omega_0", "kernel", "learning_rate", "schedule", "dropout", "hidden_channels", "num_blocks")
 
@@ -52,7 +53,7 @@ class RunView:
 def view(run: Run) -> RunView:
     """Collects it; what cannot be read is said in the notes."""
     notes: list[str] = []
-    net = _or_note(run.network, notes) if run.model in ("CKCNN", "ReferenceCKCNN") else None
+    net = _or_note(run.network, notes)
     size = sum(parameter.numel() for parameter in net.parameters()) if net else (run.test or {}).get("parameters")
     drawn = _kernel_charts(kernels(net)) if net else []
     confusion = _or_note(lambda: matrix(run.test or {}), notes)
@@ -66,6 +67,8 @@ def view(run: Run) -> RunView:
 def _or_note(make: Callable[[], Any], notes: list[str]) -> Any:
     try:
         return make()
+    except NoContinuousKernelsError:
+        return None
     except ValueError as error:
         notes.append(str(error))
         return None
@@ -77,7 +80,7 @@ def _columns(run: Run, size: int | None) -> dict[str, Column]:
     gap = Column("-")
     if score is not None and paper is not None:
         text = difference(metric, score, paper)
-        mood = "" if not float(text) else "good" if BETTER[metric](score, paper) == score else "bad"
+        mood = "" if not float(text) else "good" if is_as_good(score, paper, run.mode) else "bad"
         gap = Column(text, score - paper, mood)
     test = run.test or {}
     return {

@@ -13,17 +13,16 @@ import torch
 from torch import Tensor
 
 from ckcnn.cli.rehearsal import Rehearsal
+from ckcnn.data_options import OPTIONS
 from ckcnn.datamodules import SequenceBatch, SequenceDataModule
 from ckcnn.files import replacing
 from ckcnn.reproduce.jobs import Job
 from ckcnn.runs.results_file import machine
+from ckcnn.tasks import TASKS
 
 _STEPS = 3
 _ENOUGH = 2.0  # seconds; a step that takes longer is measured once
-_SHAPES = {  # settings that the time of a step depends on
-    "data": ("class_path", "length", "mfcc", "train_dt", "batch_size", "window"),
-    "model": ("class_path", "hidden_channels", "num_blocks", "kernel"),
-}
+_MODEL = ("class_path", "hidden_channels", "num_blocks", "kernel")  # settings that the time of a step depends on
 
 
 class Estimates:
@@ -49,12 +48,11 @@ class Estimates:
 
 def shape_of(settings: dict[str, Any]) -> str:
     """Those of the settings that the time of an epoch depends on."""
-    parts = []
-    for part, names in _SHAPES.items():
-        values = settings[part] | settings[part].get("init_args", {})
-        parts += [f"{name}={values[name]}" for name in names if name in values]
-        parts += ["masked"] if values.get("drop_rate") else []
-        parts += ["penalty"] if values.get("kernel_penalty") else []
+    data = {"class_path": settings["data"]["class_path"], **settings["data"].get("init_args", {})}
+    model = {"class_path": settings["model"]["class_path"], **settings["model"].get("init_args", {})}
+    parts = [f"{name}={value}" for name, value in data.items() if name not in OPTIONS or OPTIONS[name].changes_time]
+    parts += [f"{name}={model[name]}" for name in _MODEL if name in model]
+    parts += ["penalty"] if model.get("kernel_penalty") else []
     return " ".join(parts)
 
 
@@ -79,7 +77,7 @@ def batches(data: SequenceDataModule) -> float:
     """Batches of an epoch; one of validation has no backward pass and counts a third."""
     if data.sizes is None:
         raise ValueError(f"{type(data).__name__} does not know its size before it is read")
-    fresh = data.horizon - data.history if data.task == "language" else 1  # characters that a window adds
+    fresh = data.horizon - data.history if TASKS[data.task].from_tokens else 1  # characters that a window adds
     train, validation = (math.ceil(size / fresh / data.batch_size) for size in data.sizes[:2])
     return train + validation / 3
 
@@ -87,13 +85,11 @@ def batches(data: SequenceDataModule) -> float:
 def random_batch(data: SequenceDataModule) -> SequenceBatch:
     """Numbers in the shape of a batch."""
     size, length = data.batch_size, round(data.horizon / data.dt["train"])
-    if data.task == "language":
+    task = TASKS[data.task]
+    if task.from_tokens:
         tokens = torch.randint(data.out_channels, (size, length))
         return SequenceBatch(tokens, tokens)
     x = torch.randn(size, data.in_channels, length)
-    targets = {
-        "regression": lambda: torch.randn(size, data.out_channels),
-        "binary": lambda: torch.randint(2, (size,)),
-        "every_step": lambda: torch.randint(data.out_channels, (size, length)),
-    }
-    return SequenceBatch(x, targets.get(data.task, lambda: torch.randint(data.out_channels, (size,)))())
+    shape = (size, *task.target_shape(data.out_channels, length))
+    y = torch.randn(shape) if task.target == "value" else torch.randint(task.classes(data.out_channels), shape)
+    return SequenceBatch(x, y)

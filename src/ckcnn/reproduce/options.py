@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ckcnn import presets
-from ckcnn.cli.arguments import plain_value
+from ckcnn.data_options import PLACES
+from ckcnn.presets import plain_value
 
 
 def split_options(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
@@ -21,7 +21,7 @@ def split_options(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         word = waiting.pop(0)
         key, sign, text = word.removeprefix("--").replace(".init_args", "").partition("=")
         part, _, name = key.partition(".")
-        if not word.startswith("--") or part not in ("model", "data") or name in presets.PLACES:
+        if not word.startswith("--") or part not in ("model", "data") or name in PLACES:
             others.append(word)
         elif sign or waiting:
             changes[key] = plain_value(text if sign else waiting.pop(0))

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ckcnn.files import replacing
-from ckcnn.formatting import BETTER, difference, duration, in_percent, readable
+from ckcnn.formatting import difference, duration, in_percent, readable
 from ckcnn.reproduce.description import Cell, Table
 from ckcnn.reproduce.jobs import Job, result_of
 from ckcnn.results import Run
 from ckcnn.runs import metrics_table
+from ckcnn.runs.ranking import is_as_good
+from ckcnn.tasks import MONITORED
 
 SOLVED = {"accuracy": 1.0, "mse": 1e-4}
 
@@ -123,7 +125,7 @@ def _spread(metric: str, values: Sequence[float]) -> str:
 
 def _verdict(metric: str, values: Sequence[float]) -> str:
     """In how many runs the problem was solved."""
-    good = sum(BETTER[metric](value, SOLVED[metric]) == value for value in values)
+    good = sum(is_as_good(value, SOLVED[metric], MONITORED[metric]) for value in values)
     if len(values) > 1:
         return f"solved {good} of {len(values)}"
     return "solved" if good else "not solved"

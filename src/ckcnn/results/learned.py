@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from ckcnn.models.networks import build_network, convolutions, network_options
+from ckcnn.models.networks import NetworkOptions, convolutions
 from ckcnn.nn import CKConv, CKNet, CKTextNet
 from ckcnn.runs import checkpoints
 from ckcnn.runs.folder import RunFolder
@@ -30,19 +32,29 @@ class LearnedKernels:
     spread: Tensor
 
 
+class NoContinuousKernelsError(ValueError):
+    """A checkpoint of a model that has no continuous kernels, such as a GRU."""
+
+
 def network(run: RunFolder) -> CKNet | CKTextNet:
-    """The network of the best checkpoint of a run, ready to be asked.
+    """Return the network of the best checkpoint of a run, ready to be evaluated.
+
+    It is built from the options in the checkpoint alone, so it works for subclasses of `ckcnn.CKCNN`, too.
 
     Raises:
         ValueError: if there is no whole checkpoint, or its model has no continuous kernels.
     """
     path = run.checkpoint("best")
     content = checkpoints.load(path)
-    convolution = _convolution(content["model_class"])
-    if convolution is None:
-        raise ValueError(f"{path} holds a {content['model_class']}, which has no continuous kernels")
+    settings = content.get("network") or content.get("hyper_parameters")  # the latter: of an earlier version
+    if not isinstance(settings, Mapping):
+        raise ValueError(f"{path} does not hold what its settings say: it has no settings")
+    if "kernel" not in settings:
+        raise NoContinuousKernelsError(f"{path} holds a {content['model_class']}, which has no continuous kernels")
+    default = "ReferenceConv" if "imported_from" in content else "CKConv"
+    convolution = _convolution(settings.get("convolution", default), path)
     try:
-        net = build_network(convolution, **network_options(content["hyper_parameters"]))
+        net = NetworkOptions.of(settings).build(convolution)
         state = content["state_dict"].items()
         net.load_state_dict({name.removeprefix("net."): value for name, value in state if name.startswith("net.")})
     except (KeyError, TypeError, AttributeError, RuntimeError) as error:
@@ -66,9 +78,10 @@ def _learned(layer: CKConv, count: int) -> LearnedKernels:
     return LearnedKernels(lags, strongest, flat.square().mean(0).sqrt())
 
 
-def _convolution(model: str) -> type[CKConv] | None:
-    if model == "ReferenceCKCNN":
-        from ckcnn.reference.convolution import ReferenceConv  # only for the authors' weights
+def _convolution(name: str, path: Path) -> type[CKConv]:
+    from ckcnn.reference.convolution import ReferenceConv  # only for the authors' weights
 
-        return ReferenceConv
-    return CKConv if model == "CKCNN" else None
+    known = {kind.__name__: kind for kind in (CKConv, ReferenceConv)}
+    if name not in known:
+        raise ValueError(f"{path} has layers of the class {name}, which only its own code can build")
+    return known[name]

@@ -10,17 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ckcnn import presets
-from ckcnn.formatting import BETTER, main_metric
+from ckcnn.data_options import OPTIONS
+from ckcnn.results.metrics import known_metric, known_mode, told_metric
 from ckcnn.results.searches import Search
 from ckcnn.runs import metrics_table
 from ckcnn.runs.folder import RunFolder
+from ckcnn.runs.ranking import Mode, rank
 
 if TYPE_CHECKING:
     from ckcnn.nn import CKNet, CKTextNet
-
-# What is done to data does not make it another benchmark.
-_TREATMENT = {*presets.PLACES, "batch_size", "seed", "standardise", "pad", "keep"}
-_TREATMENT |= {"drop_rate", "missing", "train_dt", "test_dt"}
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,8 @@ class Run:
     def benchmark(self) -> str:
         """The data that it is about, such as ``CopyMemory, length 200``, however it is sampled."""
         data = self.config.get("data") or {}
-        options = {name: v for name, v in (data.get("init_args") or {}).items() if name not in _TREATMENT and v}
+        own = {name: value for name, value in (data.get("init_args") or {}).items() if name not in OPTIONS}
+        options = {name: value for name, value in own.items() if value}
         words = [name if value is True else f"{name} {value}" for name, value in options.items()]
         return ", ".join([str(data.get("class_path", "?")).rpartition(".")[2], *words])
 
@@ -80,9 +79,17 @@ class Run:
     @property
     def metric(self) -> str | None:
         """The metric that says how good the run is, such as ``accuracy``."""
+        if told := told_metric(self.config):
+            return told[0]
         tested = self.tests[0]["metrics"] if self.tests else {}
-        measured = main_metric([*(self.epochs[0] if self.epochs else ()), *tested])
-        return measured or main_metric(self.config.get("paper") or {})
+        measured = known_metric([*(self.epochs[0] if self.epochs else ()), *tested])
+        return measured or known_metric(self.config.get("paper") or {})
+
+    @property
+    def mode(self) -> Mode:
+        """Whether a good value of the metric is large or small."""
+        told = told_metric(self.config)
+        return told[1] if told else known_mode(self.metric)
 
     @property
     def test(self) -> Mapping[str, Any] | None:
@@ -105,10 +112,9 @@ class Run:
     @property
     def best(self) -> Mapping[str, float] | None:
         """The epoch that was kept: the best value on the validation split; of equal ones the smallest loss."""
-        column = f"val/{self.metric}"
+        column, mode = f"val/{self.metric}", self.mode
         rows = (row for row in self.epochs if column in row)
-        sign = 1 if self.metric in BETTER and BETTER[self.metric] is min else -1
-        return min(rows, key=lambda row: (sign * row[column], row.get("val/loss", 0.0)), default=None)
+        return min(rows, key=lambda row: rank(row[column], row.get("val/loss", 0.0), mode), default=None)
 
     @property
     def seconds(self) -> float:

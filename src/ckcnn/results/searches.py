@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ckcnn.formatting import BETTER, main_metric
+from ckcnn.results.metrics import known_mode
 from ckcnn.runs import metrics_table
+from ckcnn.runs.ranking import Mode, rank
 
 OMEGA_0 = "model.omega_0"
 
@@ -47,12 +48,17 @@ class Search:
         return cls(table.parent, name or table.absolute().parent.name, columns[2], tuple(keys), trials)
 
     @property
+    def mode(self) -> Mode:
+        """Whether a good value of the metric is large or small."""
+        told = next((row.get("mode") for row in self.trials), None)
+        return told if told in ("max", "min") else known_mode(self.monitor)
+
+    @property
     def ranked(self) -> list[Mapping[str, Any]]:
         """The complete trials, best first; of equally good ones that with the smaller validation loss."""
-        metric = main_metric([self.monitor])
-        sign = 1 if metric and BETTER[metric] is min else -1
         complete = [row for row in self.trials if row["state"] == "complete" and isinstance(row[self.monitor], float)]
-        return sorted(complete, key=lambda row: (sign * row[self.monitor], row["val_loss"] or 0.0))
+        mode = self.mode
+        return sorted(complete, key=lambda row: rank(row[self.monitor], row["val_loss"] or 0.0, mode))
 
     def points(self, state: str, key: str = OMEGA_0) -> list[tuple[float, float]]:
         """A setting, in rising order, and the metric, of all trials in a state, such as ``complete`` or ``pruned``."""

@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from lightning_utilities.core.rank_zero import rank_zero_info
@@ -19,6 +19,7 @@ from pytorch_lightning.callbacks import Checkpoint
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from ckcnn.runs.metrics_table import MetricsTable
+from ckcnn.runs.ranking import Mode, rank
 from ckcnn.runs.folder import RunFolder
 
 _STRIDE = 1_000_003  # between the seeds of two runs
@@ -55,7 +56,7 @@ class RunKeeper(Checkpoint):
         mode: whether a good value of it is large or small.
     """
 
-    def __init__(self, run: RunFolder, monitor: str, mode: Literal["max", "min"]) -> None:
+    def __init__(self, run: RunFolder, monitor: str, mode: Mode) -> None:
         self.run, self.monitor, self.mode = run, monitor, mode
         self.best_epoch, self.best_score, self.best_loss = -1, float("nan"), float("inf")
         self.finished = self.asked_to_stop = False
@@ -121,8 +122,8 @@ class RunKeeper(Checkpoint):
         if self.monitor not in trainer.callback_metrics:
             return False
         score, loss = float(trainer.callback_metrics[self.monitor]), float(trainer.callback_metrics["val/loss"])
-        better = score > self.best_score if self.mode == "max" else score < self.best_score
-        if self.best_epoch < 0 or better or (score == self.best_score and loss < self.best_loss):
+        best = rank(self.best_score, self.best_loss, self.mode)
+        if self.best_epoch < 0 or rank(score, loss, self.mode) < best:
             self.best_epoch, self.best_score, self.best_loss = trainer.current_epoch, score, loss
             return True
         return False

@@ -18,11 +18,11 @@ from rich.console import Console
 from rich.table import Table
 
 import ckcnn
+from ckcnn.data_options import TREATMENTS
 from ckcnn.files import replacing
 from ckcnn.formatting import readable
 from ckcnn.runs.folder import RunFolder
 
-_FACTS = ("task", "in_channels", "out_channels", "horizon", "dt", "drop_rate", "missing", "train_dt", "test_dt", "keep")
 
 
 def write(run: RunFolder, result: dict[str, Any]) -> None:
@@ -44,6 +44,7 @@ def describe(
     inside = choice.checkpoint.is_relative_to(run.path)
     return {
         "metrics": dict(metrics),
+        "monitor": config.monitor and dict(config.monitor),
         "paper": config.paper and dict(config.paper),
         "preset": choice.name,
         "model": type(model).__name__,
@@ -54,7 +55,8 @@ def describe(
         "seed": config.seed_everything,
         "data": {
             "class": type(data).__name__,
-            **{name: getattr(data, name) for name in _FACTS},
+            **data.facts._asdict(),
+            **{name: getattr(data, name) for name in TREATMENTS},
             "sizes": {split: len(rows) for split, rows in data.splits.items()},
         },
         "classes": list(data.classes) or None,

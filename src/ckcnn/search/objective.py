@@ -15,6 +15,7 @@ import optuna
 from ckcnn.cli.processes import CommandProcess, alone
 from ckcnn.runs import metrics_table
 from ckcnn.runs.folder import RunFolder
+from ckcnn.runs.ranking import Mode, rank
 from ckcnn.runs.stopping import Stop
 from ckcnn.search.space import Space, flags, suggest
 from ckcnn.search.storage import this_worker
@@ -38,6 +39,7 @@ class Objective:
         arguments: of ``ckcnn fit``, without what is searched.
         space: what is searched.
         monitor: the column of ``metrics.csv`` to compare.
+        mode: whether a good value of it is large or small.
         folder: of the search; each trial has a folder of runs in it.
         stop: asked all the time.
         shares: environment variables for each of the trials that run side by side.
@@ -48,7 +50,7 @@ class Objective:
     arguments: Sequence[str]
     space: Space
     monitor: str
-    maximize: bool
+    mode: Mode
     folder: Path
     stop: Stop
     shares: Sequence[Mapping[str, str]] = ({},)
@@ -151,10 +153,9 @@ class Objective:
     def _best(self, rows: Sequence[Mapping[str, Any]]) -> tuple[float, float, int]:
         """Value, validation loss and number of the best epoch so far; of equal ones that with the smallest loss."""
         scores = [(float(row.get(self.monitor) or math.nan), float(row.get("val/loss") or math.nan)) for row in rows]
-        sign = -1 if self.maximize else 1
         found = min(
             (index for index in range(len(scores)) if not math.isnan(scores[index][0])),
-            key=lambda index: (sign * scores[index][0], scores[index][1]),
+            key=lambda index: rank(*scores[index], self.mode),
             default=0,
         )
         return (*scores[found], int(rows[found]["epoch"]))

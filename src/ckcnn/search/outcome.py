@@ -21,6 +21,7 @@ from ckcnn.files import replacing
 from ckcnn.formatting import short
 from ckcnn.results.searches import OMEGA_0
 from ckcnn.runs import metrics_table
+from ckcnn.runs.ranking import Mode, rank
 from ckcnn.search.storage import superseded
 
 _SHOWN = 10  # of the best trials
@@ -43,14 +44,14 @@ class Outcome:
     """
 
     monitor: str
-    maximize: bool
+    mode: Mode
     trials: list[FrozenTrial]
 
     @classmethod
     def of(cls, study: optuna.Study) -> Outcome:
         """What there is now."""
-        maximize = study.direction == StudyDirection.MAXIMIZE
-        return cls(study.user_attrs["monitor"], maximize, study.get_trials(deepcopy=False))
+        mode: Mode = "max" if study.direction == StudyDirection.MAXIMIZE else "min"
+        return cls(study.user_attrs["monitor"], mode, study.get_trials(deepcopy=False))
 
     def states(self) -> dict[int, str]:
         """The state of each trial."""
@@ -67,9 +68,11 @@ class Outcome:
 
     def ranked(self) -> list[FrozenTrial]:
         """The complete trials, best first; of equally good ones that with the smaller validation loss."""
-        sign = -1.0 if self.maximize else 1.0
-        complete = [trial for trial in self.trials if trial.state == TrialState.COMPLETE]
-        return sorted(complete, key=lambda trial: (sign * (trial.value or 0.0), trial.user_attrs.get("val_loss", 0.0)))
+
+        def key(trial: FrozenTrial) -> tuple[float, float]:
+            return rank(trial.value or 0.0, trial.user_attrs.get("val_loss", 0.0), self.mode)
+
+        return sorted((trial for trial in self.trials if trial.state == TrialState.COMPLETE), key=key)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each trial, as in ``search.csv``."""
@@ -84,6 +87,7 @@ class Outcome:
                 **{name: trial.user_attrs.get(name) for name in ("val_loss", "best_epoch", "epochs", "seconds")},
                 "folder": trial.user_attrs.get("folder"),
                 "reason": trial.user_attrs.get("reason") or _silent(trial),
+                "mode": self.mode,
             }
             for trial in self.trials
         ]

@@ -10,7 +10,7 @@ from typing import Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import Trial
 
-from ckcnn.cli.arguments import plain_value
+from ckcnn.presets import plain_value
 from ckcnn.results.searches import OMEGA_0
 
 Space = Mapping[str, BaseDistribution]

@@ -13,7 +13,7 @@ from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
 
-from ckcnn.presets import PLACES
+from ckcnn.data_options import PLACES
 from ckcnn.search.space import Space
 
 _TRAINER = (

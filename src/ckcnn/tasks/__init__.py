@@ -1,0 +1,169 @@
+"""The kinds of problem, one entry each: what targets look like, the loss, the metrics, which epoch was best.
+
+Data modules, models and results take what they need to know about a task from here; nobody asks for its name.
+"""
+
+# B batch, O outputs, T time
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch.nn.functional as F
+from torch import Tensor
+
+if TYPE_CHECKING:  # torchmetrics takes its time, and not everybody who asks about a task measures something
+    from torchmetrics import Metric, MetricCollection
+
+IGNORED = -100  # the label of a step that does not count, torch's own `ignore_index`
+
+
+@dataclass(frozen=True)
+class Task:
+    """A kind of problem.
+
+    Attributes:
+        loss: of what the network answers and the targets of a batch, the mean over everything that counts.
+        metrics: makes the metrics for a number of outputs, by name.
+        monitor: the metric that chooses the best epoch.
+        mode: whether a good value of it is large or small.
+        answer: from what the network answers to what `predict` writes.
+        target: whether targets are classes, numbered from 0, or values.
+        every_step: whether there is a target at every step instead of one for a sequence.
+        from_tokens: whether sequences are tokens instead of signals.
+        one_logit: whether two classes share one output.
+        confusion: makes what counts how often each class was taken for each, where a sequence has a class.
+        stops_on_loss: whether early stopping watches the loss instead of `monitor`, because the loss still tells how
+            sure the answers are when all of them are right.
+    """
+
+    loss: Callable[[Tensor, Tensor], Tensor]
+    metrics: Callable[[int], dict[str, Metric]]
+    monitor: str
+    mode: Literal["max", "min"]
+    answer: Callable[[Tensor], Tensor]
+    target: Literal["class", "value"] = "class"
+    every_step: bool = False
+    from_tokens: bool = False
+    one_logit: bool = False
+    confusion: Callable[[int], Metric] | None = None
+    stops_on_loss: bool = False
+
+    @property
+    def stopping(self) -> tuple[str, Literal["max", "min"]]:
+        """The metric that early stopping watches, and whether a good value of it is large or small."""
+        return ("loss", "min") if self.stops_on_loss else (self.monitor, self.mode)
+
+    def classes(self, outputs: int) -> int:
+        """The number of classes of a network with so many outputs."""
+        return 2 if self.one_logit else outputs
+
+    def target_shape(self, outputs: int, length: int) -> tuple[int, ...]:
+        """The shape of the target of one sequence."""
+        if self.target == "value":
+            return (outputs,)
+        return (length,) if self.every_step else ()
+
+    def collection(self, outputs: int, split: str) -> MetricCollection:
+        """The metrics of one split, named such as ``val/accuracy``."""
+        from torchmetrics import MetricCollection
+
+        return MetricCollection(dict(self.metrics(outputs)), prefix=f"{split}/", compute_groups=False)
+
+
+def _cross_entropy(scores: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(scores, target, ignore_index=IGNORED)
+
+
+def _binary_loss(scores: Tensor, target: Tensor) -> Tensor:
+    return F.binary_cross_entropy_with_logits(scores[:, 0], target.to(scores))
+
+
+def _accuracy(outputs: int) -> dict[str, Metric]:
+    from torchmetrics.classification import MulticlassAccuracy
+
+    return {"accuracy": MulticlassAccuracy(outputs, average="micro", ignore_index=IGNORED, validate_args=False)}
+
+
+def _confusion(outputs: int) -> Metric:
+    from torchmetrics.classification import MulticlassConfusionMatrix
+
+    return MulticlassConfusionMatrix(outputs, validate_args=False)
+
+
+def _binary_metrics(outputs: int) -> dict[str, Metric]:
+    from ckcnn.tasks.metrics import OneLogitAccuracy, OneLogitAUROC
+
+    return {"auroc": OneLogitAUROC(validate_args=False), "accuracy": OneLogitAccuracy(validate_args=False)}
+
+
+def _binary_confusion(outputs: int) -> Metric:
+    from ckcnn.tasks.metrics import OneLogitConfusion
+
+    return OneLogitConfusion(validate_args=False)
+
+
+def _mean_squared_error(outputs: int) -> dict[str, Metric]:
+    from torchmetrics.regression import MeanSquaredError
+
+    return {"mse": MeanSquaredError()}
+
+
+def _bits_per_character(outputs: int) -> dict[str, Metric]:
+    from ckcnn.tasks.metrics import BitsPerCharacter
+
+    return {"bpc": BitsPerCharacter()}
+
+
+TASKS: dict[str, Task] = {
+    "classification": Task(
+        loss=_cross_entropy,
+        metrics=_accuracy,
+        monitor="accuracy",
+        mode="max",
+        answer=lambda scores: scores.argmax(1),
+        confusion=_confusion,
+    ),
+    "binary": Task(
+        loss=_binary_loss,
+        metrics=_binary_metrics,
+        monitor="auroc",
+        mode="max",
+        answer=lambda scores: scores[:, 0].sigmoid(),
+        one_logit=True,
+        confusion=_binary_confusion,
+    ),
+    "regression": Task(
+        loss=F.mse_loss,
+        metrics=_mean_squared_error,
+        monitor="mse",
+        mode="min",
+        answer=lambda values: values,
+        target="value",
+    ),
+    "every_step": Task(
+        loss=_cross_entropy,
+        metrics=_accuracy,
+        monitor="accuracy",
+        mode="max",
+        answer=lambda scores: scores.argmax(1),
+        every_step=True,
+        stops_on_loss=True,
+    ),
+    "language": Task(
+        loss=_cross_entropy,
+        metrics=_bits_per_character,
+        monitor="bpc",
+        mode="min",
+        answer=lambda scores: scores.argmax(1),
+        every_step=True,
+        from_tokens=True,
+    ),
+}
+
+# The direction of each metric that chooses an epoch. Accuracy comes last: some tasks count it beside their own metric.
+MONITORED: dict[str, Literal["max", "min"]] = {
+    task.monitor: task.mode for task in sorted(TASKS.values(), key=lambda task: task.monitor == "accuracy")
+}
