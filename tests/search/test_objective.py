@@ -63,7 +63,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> type[Scripted]:
 
 
 def objective(folder: Path, **options: Any) -> Objective:
-    return Objective(["--config", "x"], SPACE, "val/accuracy", True, folder, options.pop("stop", Stop()), **options)
+    return Objective(["--config", "x"], SPACE, "val/accuracy", "max", folder, options.pop("stop", Stop()), **options)
 
 
 def trial_of(study: optuna.Study, target: Objective) -> optuna.trial.FrozenTrial:
@@ -83,7 +83,7 @@ def test_the_value_is_that_of_the_best_epoch(scripted: type[Scripted], tmp_path:
 def test_small_is_good_where_the_metric_is_an_error(scripted: type[Scripted], tmp_path: Path) -> None:
     scripted.script = [(0.5, 1.0), (0.2, 0.4), (NAN, 0.3)]
     target = objective(tmp_path)
-    target.maximize = False
+    target.mode = "min"
     assert trial_of(optuna.create_study(direction="minimize"), target).value == 0.2
 
 
