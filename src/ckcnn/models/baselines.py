@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ckcnn.models.ckcnn import CKCNN
 from ckcnn.models.sequence_module import Schedule, SequenceModule
 from ckcnn.nn.checks import check_counts
+from ckcnn.tasks import TASKS
 
 
 class Baseline(SequenceModule):
@@ -62,18 +63,25 @@ class Baseline(SequenceModule):
         self.save_hyperparameters()
         if size is None:
             with torch.device("meta"):
-                facts = (in_channels, out_channels, task, horizon, dt)
-                rival = CKCNN(*facts, hidden_channels, num_blocks, embedding_channels=embedding_channels)
+                rival = CKCNN(
+                    in_channels=in_channels,
+                    out_channels=out_channels,
+                    task=task,
+                    horizon=horizon,
+                    hidden_channels=hidden_channels,
+                    num_blocks=num_blocks,
+                    embedding_channels=embedding_channels,
+                )
             size = count_parameters(rival)
         check_counts(size=size)
-        text = task == "language"
+        from_tokens = TASKS[task].from_tokens
         make = partial(
             BaselineNet,
             body=partial(self.body, horizon=horizon),
-            in_channels=embedding_channels if text else in_channels,
+            in_channels=embedding_channels if from_tokens else in_channels,
             out_channels=out_channels,
-            vocabulary=out_channels if text else 0,
-            every_step=text or task == "every_step",
+            vocabulary=out_channels if from_tokens else 0,
+            every_step=TASKS[task].every_step,
             dropout=dropout,
             input_dropout=input_dropout,
         )

@@ -178,7 +178,9 @@ def _reproduce(
             output.write(table, every, options.output)
 
     runner = Runner(
-        *([cell for table in tables for cell in table.cells], stop, others),
+        cells=[cell for table in tables for cell in table.cells],
+        stop=stop,
+        others=others,
         shares=processes.shares(options.workers, torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")),
         threads=processes.threads(options.workers),
         tell=tell,
