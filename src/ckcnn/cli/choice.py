@@ -42,7 +42,7 @@ class Choice:
     @property
     def finished(self) -> bool:
         """Whether the run had stopped because it was good enough, or no longer improved."""
-        return bool(self.content.get("callbacks", {}).get("RunKeeper", {}).get("finished", False))
+        return checkpoints.is_finished(self.content)
 
 
 def choose(command: str, config: Any) -> Choice:
