@@ -31,7 +31,7 @@ def write(job: Job, epochs: int, scores: dict[int, float], finished: bool = Fals
         test = small_runs.result_of(score, float(step), **checkpoint)
         tests.append(test | {"data": test["data"] | {"test_dt": step}})
     folder = small_runs.write_run(job.runs / job.name / "version_0", small_runs.config(), [0.5] * epochs, tests)
-    content = {"state_dict": {}, "model_class": "CKCNN", "callbacks": {"RunKeeper": {"finished": finished}}}
+    content = {"state_dict": {}, "model_class": "CKCNN", "callbacks": {"KeepCheckpoints": {"finished": finished}}}
     for name in ("best-000", "last"):
         checkpoints.save(content, folder / f"checkpoints/{name}.ckpt")
 

@@ -46,7 +46,7 @@ class Choice:
     @property
     def finished(self) -> bool:
         """Whether the run had stopped because it was good enough, or no longer improved."""
-        return bool(self.content.get("callbacks", {}).get("RunKeeper", {}).get("finished", False))
+        return checkpoints.is_finished(self.content)
 
 
 def layers_of(arguments: Sequence[str]) -> Layers:

@@ -26,7 +26,7 @@ from ckcnn.models.baselines import count_parameters
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.presets import Layers
 from ckcnn.runs import results_file as writing
-from ckcnn.runs.callbacks import RunKeeper, StepSeed
+from ckcnn.runs.callbacks import run_callbacks
 from ckcnn.runs.checkpoint_io import SafeCheckpointIO
 from ckcnn.runs.folder import RunFolder
 from ckcnn.tasks import TASKS
@@ -98,7 +98,7 @@ class CKCNNCLI(LightningCLI):
             rank_zero_info(f"the paper has no values for {missing}; those of the preset are used as they are")
         self.config.variants = None  # they are applied; the saved configuration must not apply them again
 
-    def _parse_ckpt_path(self) -> None:
+    def before_instantiate_classes(self) -> None:
         """Chooses the run folder and the checkpoint; stored settings of the model are used in `load_model`."""
         if self.command == "predict":
             check_output(Path(self.config.output), ".csv", ".npz")
@@ -116,16 +116,16 @@ class CKCNNCLI(LightningCLI):
         """Adds what keeps the work of a run, and where it goes."""
         check_stamps(self.model, self.datamodule)
         self.config.monitor = {"metric": self.model.task.monitor, "mode": self.model.task.mode}
-        settings = self._get(self.config_init, "trainer")
+        settings = self.config_init["trainer"]
         plugins: list[Any] = [SafeCheckpointIO(), *_as_list(settings["plugins"])]
         if SLURMEnvironment.detect():
             plugins.append(SLURMEnvironment(auto_requeue=False))  # Lightning's own would write elsewhere
         kwargs |= {"plugins": plugins, "logger": False}
         if self.command == "fit":
             kwargs |= {"logger": [self._tensorboard(), *_as_list(settings["logger"])]}
-            keeper = RunKeeper(self._run_folder(), self.model.monitor, self.model.task.mode)
-            seed = StepSeed(int(self._get(self.config, "seed_everything")))
-            kwargs |= {"callbacks": [*_as_list(settings["callbacks"]), keeper, seed]}
+            seed = int(self.config["seed_everything"])
+            ours = run_callbacks(self._run_folder(), self.model.monitor, self.model.task.mode, seed)
+            kwargs |= {"callbacks": [*_as_list(settings["callbacks"]), *ours]}
             if settings["enable_progress_bar"] is not False:
                 kwargs["callbacks"].append(ProgressBar())
         elif self.command == "predict":

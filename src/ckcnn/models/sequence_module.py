@@ -10,9 +10,10 @@ import torch
 from pytorch_lightning import LightningModule
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
-from torch.optim.lr_scheduler import LRScheduler, OneCycleLR, ReduceLROnPlateau
+from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau
 from torchmetrics import Metric, MetricCollection
 
+from ckcnn.compat.torchmetrics import restore
 from ckcnn.datamodules import SequenceBatch
 from ckcnn.datamodules.sequences import SPLITS
 from ckcnn.nn.checks import check_choice
@@ -167,8 +168,9 @@ class SequenceModule(LightningModule):
         if not isinstance(scheduler, ReduceLROnPlateau):
             super().lr_scheduler_step(scheduler, metric)
 
-    def _schedulers(self) -> list[LRScheduler]:
-        return [config.scheduler for config in self.trainer.lr_scheduler_configs]
+    def _schedulers(self) -> list[Any]:
+        found = self.lr_schedulers() or []
+        return found if isinstance(found, list) else [found]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Adds the class, and what the metrics of all processes have seen of an epoch that is not over."""
@@ -182,7 +184,7 @@ class SequenceModule(LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         states = checkpoint.get("epoch_so_far", []) if self.global_rank == 0 else []  # of all, so one of them has it
         for metric, state in zip(self._train_metrics(), states, strict=False):
-            vars(metric).update(state, _update_count=1)
+            restore(metric, state)
 
     def _train_metrics(self) -> list[Metric]:
         mean_loss, metrics = self._meters("train")

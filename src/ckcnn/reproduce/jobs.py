@@ -68,10 +68,7 @@ class Job:
         """Whether all epochs are done, or training has stopped because it was good enough or no longer improved."""
         if len(run.epochs) >= self.epochs:
             return True
-        if not run.folder.last.is_file():
-            return False
-        keeper = checkpoints.load(run.folder.last).get("callbacks", {}).get("RunKeeper", {})
-        return bool(keeper.get("finished", False))
+        return run.folder.last.is_file() and checkpoints.is_finished(checkpoints.load(run.folder.last))
 
     def is_short(self, run: Run) -> bool:
         """Whether more epochs were planned than it could take; not if it stopped by itself before its last one."""

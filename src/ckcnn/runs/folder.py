@@ -43,6 +43,10 @@ class RunFolder:
         """The number of the run."""
         return int(self.path.name.removeprefix("version_"))
 
+    def best_of(self, epoch: int) -> Path:
+        """Where the checkpoint of an epoch lies while it is the best one."""
+        return self.checkpoints / f"best-{epoch:03d}.ckpt"
+
     def best(self) -> Path | None:
         """The checkpoint with the best validation metric, if there is one."""
         return max(self.checkpoints.glob("best-*.ckpt"), key=lambda path: path.stat().st_mtime_ns, default=None)

@@ -24,7 +24,6 @@ from ckcnn.formatting import readable
 from ckcnn.runs.folder import RunFolder
 
 
-
 def write(run: RunFolder, result: dict[str, Any]) -> None:
     """Puts a test into ``results.json``: the newest at the top, earlier ones with other settings under ``earlier``."""
     earlier = []

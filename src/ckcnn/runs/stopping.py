@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from ckcnn.runs.callbacks import requeue
+from ckcnn.runs.requeue import requeue
 
 _TO_SAVE = 10.0  # seconds of the budget that are kept for ending
 _SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "stopped by SIGTERM"}

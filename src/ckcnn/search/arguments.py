@@ -27,7 +27,8 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     if found := [word for word in others if word.split("=")[0] == "--ckpt_path"]:
         raise ValueError(f"{found[0]} is not for a search: trials start anew; the same command goes on with the study")
     if unknown := [word for word in others if re.match(r"--\w+(=|$)", word) and word[2:].split("=")[0] not in _OF_FIT]:
-        known = [*parser._option_string_actions, *(f"--{name}" for name in _OF_FIT)]
+        own = re.findall(r"--\w+", parser.format_usage())  # argparse has no other public list of its options
+        known = ["--help", *own, *(f"--{name}" for name in _OF_FIT)]
         raise ValueError(f"there is no option {unknown[0]}; {nearest(unknown[0], known)}")
     if options.low > options.high:
         raise ValueError(f"--low must not be above --high, got {options.low:g} and {options.high:g}")

@@ -19,13 +19,14 @@ from rich.console import Console
 from ckcnn.cli import processes
 from ckcnn.cli.quiet import make_quiet
 from ckcnn.cli.rehearsal import WeightlessRehearsal
+from ckcnn.compat.optuna import is_taken_over
 from ckcnn.hints import nearest
 from ckcnn.runs.stopping import Stop, signals
 from ckcnn.search import arguments, space
 from ckcnn.search.objective import Objective, TrialFailed, TrialInterrupted
 from ckcnn.search.outcome import STATES, Outcome
 from ckcnn.search.progress import Progress
-from ckcnn.search.storage import fail_dead, is_taken_over, open_storage, retry, shown
+from ckcnn.search.storage import fail_dead, open_storage, retry, shown
 from ckcnn.search.strategies import make_pruner, make_sampler
 from ckcnn.search.study import open_study, question
 

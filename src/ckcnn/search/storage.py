@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage, RDBStorage, RetryHeartbeatStaleTrialCallback, fail_stale_trials
-from optuna.storages._heartbeat import BaseHeartbeat
-from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import SQLAlchemyError
+
+from ckcnn.compat.optuna import HeartbeatJournal, fail_trial
 
 HEARTBEAT = 60  # seconds; a worker that has been silent for twice as long is taken for dead
 _DEATHS = 3  # of its workers, then a trial is given up: its values may be what kills them
@@ -78,31 +77,14 @@ def shown(place: str) -> str:
         return place
 
 
-class JournalWithHeartbeat(JournalStorage, BaseHeartbeat):
-    """Optuna's journal file, with the sign of life that only its databases have: an attribute of the trial."""
+class JournalWithHeartbeat(HeartbeatJournal):
+    """A journal file whose silent trials are queued again, as those of a database are."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(JournalFileBackend(path))
-
-    def record_heartbeat(self, trial_id: int) -> None:
-        if not self.get_trial(trial_id).state.is_finished():
-            self.set_trial_system_attr(trial_id, "heartbeat", time.time())
-
-    def get_heartbeat_interval(self) -> int | None:
+    def get_heartbeat_interval(self) -> int:
         return HEARTBEAT
 
     def get_heartbeat_stale_trial_callback(self) -> Any:
         return retry
-
-    def _get_stale_trial_ids(self, study_id: int) -> list[int]:
-        running = self.get_all_trials(study_id, deepcopy=False, states=(TrialState.RUNNING,))
-        silent = time.time() - 2 * HEARTBEAT
-        return [trial._trial_id for trial in running if _last_heard_of(trial) < silent]
-
-
-def _last_heard_of(trial: FrozenTrial) -> float:
-    began = trial.datetime_start.timestamp() if trial.datetime_start else time.time()
-    return float(trial.system_attrs.get("heartbeat", began))
 
 
 def retry(study: optuna.Study, trial: FrozenTrial) -> None:
@@ -123,19 +105,10 @@ def _with_notes(trial: FrozenTrial, notes: dict[str, Any]) -> FrozenTrial:
 def fail_dead(study: optuna.Study) -> None:
     """Marks the trials of dead workers as failed and queues them again: at once those of this machine."""
     for trial in study.get_trials(states=(TrialState.RUNNING,)):
-        if _is_gone(str(trial.user_attrs.get("worker", ""))):
-            try:
-                study._storage.set_trial_user_attr(trial._trial_id, "reason", "its worker died")
-                study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
-            except UpdateFinishedTrialError:
-                continue  # another worker was faster
+        gone = _is_gone(str(trial.user_attrs.get("worker", "")))
+        if gone and fail_trial(study, trial, "its worker died"):
             retry(study, trial)
     fail_stale_trials(study)
-
-
-def is_taken_over(error: Exception) -> bool:
-    """Whether Optuna refuses to end a trial because somebody else did: after a suspended laptop, or a lost network."""
-    return isinstance(error, UpdateFinishedTrialError) or str(error) == "Cannot tell a FAIL trial."
 
 
 def this_worker() -> str:
@@ -164,4 +137,4 @@ def _started(pid: int) -> str:
 
 def superseded(trials: list[FrozenTrial]) -> set[int]:
     """Numbers of the trials that were run again, or will be."""
-    return {number for trial in trials for number in trial.system_attrs.get("retry_history", ())}
+    return {number for trial in trials for number in RetryHeartbeatStaleTrialCallback.retry_history(trial)}
