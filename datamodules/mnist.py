@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ckcnn.checks import check_count
 from ckcnn.datamodules.base import SequenceDataModule
 from ckcnn.datamodules.downloads import Download
-from ckcnn.datamodules.options import check_count
 from ckcnn.datamodules.randomness import published_permutation
 from ckcnn.datamodules.readers import check_matching, read_idx
 from ckcnn.datamodules.sequences import RawSequences, split_codes

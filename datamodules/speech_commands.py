@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ckcnn.checks import check_choice
 from ckcnn.datamodules.base import SequenceDataModule
 from ckcnn.datamodules.downloads import Download
-from ckcnn.datamodules.options import check_choice
 from ckcnn.datamodules.readers import read_wav
 from ckcnn.datamodules.sequences import DataError, RawSequences
 

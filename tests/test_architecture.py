@@ -16,10 +16,11 @@ SOURCES = sorted(ROOT.glob("src/ckcnn/**/*.py")) + sorted(ROOT.glob("datamodules
 ROOMS = {
     "files": "",
     "hints": "",
+    "checks": "hints",
     "formatting": "",
     "tasks": "",
     "nn": "",
-    "datamodules": "files hints tasks",
+    "datamodules": "files hints checks tasks",
     "models": "tasks nn datamodules",
     "reference": "nn models",
     "configs": "",
