@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 import torch
 
-from ckcnn.runs import callbacks
-from ckcnn.runs import checkpoints
 from ckcnn.__main__ import main
-from ckcnn.runs.metrics_table import MetricsTable, read
+from ckcnn.runs import callbacks, checkpoints
 from ckcnn.runs.folder import RunFolder
+from ckcnn.runs.metrics_table import MetricsTable, read
 
 EPOCHS = 4
 # Everything random or stateful: dropout, shuffling, a plateau at every epoch without improvement.
