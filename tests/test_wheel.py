@@ -48,7 +48,7 @@ def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     programs = Path(sysconfig.get_path("scripts", "venv", vars={"base": str(environment)}))
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", programs / "python"]
     run([*pip, "install", "--no-index", "--no-deps", wheel], environment)
-    # A folder that a .pth file names is searched without its own .pth files: an editable installation there is not seen.
+    # The .pth files of a folder that a .pth file names are not read, so an editable installation there is not seen.
     packages = sysconfig.get_path("purelib", "venv", vars={"base": str(environment)})
     Path(packages, "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return programs
