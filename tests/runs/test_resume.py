@@ -26,7 +26,8 @@ EPOCHS = 4
 # Everything random or stateful: dropout, shuffling, a plateau at every epoch without improvement.
 FIT = [
     "fit",
-    "--config=digits.yaml",
+    "--config",
+    "digits.yaml",
     "--model.hidden_channels=6",
     "--model.schedule=plateau",
     "--model.patience=0",
