@@ -29,8 +29,11 @@ TASKS = {
     "ct": (
         "CharacterTrajectories, 12 epochs",
         [
-            *("--config", "character_trajectories.yaml", "--trainer.max_epochs=12"),
-            *("--model.schedule=one_cycle", "--model.learning_rate=2e-3"),
+            "--config",
+            "character_trajectories.yaml",
+            "--trainer.max_epochs=12",
+            "--model.schedule=one_cycle",
+            "--model.learning_rate=2e-3",
         ],
         [],
     ),
@@ -42,8 +45,11 @@ TASKS = {
     "pmnist": (
         "pMNIST, 300 steps",
         [
-            *("--config", "pmnist.yaml", "--trainer.max_epochs=1"),
-            *("--trainer.limit_train_batches=300", "--trainer.limit_val_batches=10"),
+            "--config",
+            "pmnist.yaml",
+            "--trainer.max_epochs=1",
+            "--trainer.limit_train_batches=300",
+            "--trainer.limit_val_batches=10",
         ],
         ["--trainer.limit_test_batches=40"],
     ),

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ckcnn.checks import check_choice
 from ckcnn.datamodules import array_file
 from ckcnn.datamodules.base import SequenceDataModule
-from ckcnn.datamodules.options import check_choice
 from ckcnn.datamodules.sequences import DataError, RawSequences
 from ckcnn.tasks import TASKS
 

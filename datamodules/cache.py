@@ -1,12 +1,14 @@
-"""One HDF5 file per benchmark: written whole or not at all, by one process at a time, and checked before it is used."""
+"""One HDF5 file per benchmark: written whole or not at all, by one process at a time, and checked before it is used.
+
+The checksums of a cache are compared when it is written, and again only when its size or time stamp has changed since
+then; what was checked is remembered in a small file beside it, or in memory where the folder is read-only.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import logging
-import os
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -19,12 +21,14 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from ckcnn.datamodules.sequences import DataError, RawSequences
+from ckcnn.files import replacing, replacing_path
 
 FORMAT = 1  # of the file; a cache of another one is rebuilt
 _CHUNK_BYTES = 1 << 16  # of one piece of a file, so that a long row can be read without its neighbours
 _READ_BYTES = 1 << 24
 
 log = logging.getLogger(__name__)
+_checked: dict[Path, str] = {}  # the state in which each cache was whole, for folders that are read-only
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ def ensure(path: Path, key: Callable[[], CacheKey], chunks: Callable[[], Iterabl
 
 
 def find_problem(path: Path, key: CacheKey, whole: bool = True) -> str | None:
-    """Why the cache at `path` cannot be used, or None if it can; reads all of it if `whole`."""
+    """Why the cache at `path` cannot be used, or None if it can; if `whole`, its content must be undamaged too."""
     if not path.exists():
         return "it does not exist"
     try:
@@ -92,10 +96,44 @@ def find_problem(path: Path, key: CacheKey, whole: bool = True) -> str | None:
                 return f"it was made by another version or with other options: {file.attrs.get('recipe')}"
             if key.source is not None and file.attrs.get("source") != key.source:
                 return "the source files have changed"
-            wrong = [name for name, data in file.items() if whole and _checksum(data) != data.attrs.get("crc32")]
-            return f"the checksum of {', '.join(wrong)} does not match" if wrong else None
+        return _find_damage(path) if whole else None
     except (OSError, RuntimeError, KeyError) as error:  # h5py has no error of its own for a broken file
         return f"it is broken ({error})"
+
+
+def _find_damage(path: Path) -> str | None:
+    """Compare the checksums, unless that was done since the file last changed."""
+    state = fingerprint([path])
+    if _remembered(path) == state:
+        return None
+    if damage := _compare_checksums(path):
+        return damage
+    _remember(path, state)
+    return None
+
+
+def _remembered(path: Path) -> str | None:
+    if path.absolute() not in _checked:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            _checked[path.absolute()] = _record(path).read_text(encoding="ascii")
+    return _checked.get(path.absolute())
+
+
+def _remember(path: Path, state: str) -> None:
+    _checked[path.absolute()] = state
+    with contextlib.suppress(OSError), replacing(_record(path), sync=False) as file:  # the folder may be read-only
+        file.write(state.encode("ascii"))
+
+
+def _compare_checksums(path: Path) -> str | None:
+    with open_cache(path) as file:
+        wrong = [name for name, data in file.items() if _checksum(data) != data.attrs.get("crc32")]
+    return f"the checksum of {', '.join(wrong)} does not match" if wrong else None
+
+
+def _record(path: Path) -> Path:
+    """Return the name of the file that holds the `fingerprint` of a cache that was found whole."""
+    return path.with_name(f".{path.stem}.checked")
 
 
 def open_cache(path: Path) -> h5py.File:
@@ -104,23 +142,17 @@ def open_cache(path: Path) -> h5py.File:
 
 
 def _write(path: Path, key: Callable[[], CacheKey], chunks: Iterable[RawSequences]) -> None:
-    for orphan in path.parent.glob(f"{path.name}.*.tmp"):  # of a killed process: we hold the lock, so nobody writes it
-        orphan.unlink()
-    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(handle)
-    try:
-        with h5py.File(name, "w") as file:
+    with replacing_path(path) as part:
+        with h5py.File(part, "w") as file:
             count = _append_all(file, chunks)
             made_of = key()
             file.attrs["recipe"] = made_of.recipe_text()
             file.attrs["source"] = made_of.source or ""
         if not count:
             raise DataError(f"the source of {path.name} holds no sequences")
-        os.chmod(name, 0o644)  # mkstemp makes private files, but a cache may be shared
-        os.replace(name, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
+        if damage := _compare_checksums(part):
+            raise DataError(f"the cache {path} was not stored as it was written ({damage}); check the disk")
+    _remember(path, fingerprint([path]))
 
 
 def _append_all(file: h5py.File, chunks: Iterable[RawSequences]) -> int:

@@ -10,7 +10,6 @@ from ckcnn.datamodules.readers import read_cifar_batch
 from ckcnn.datamodules.sequences import RawSequences, split_codes
 
 _FOLDER = "cifar-10-batches-py"
-_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
 
 
 class SequentialCIFAR10(SequenceDataModule):
@@ -24,14 +23,31 @@ class SequentialCIFAR10(SequenceDataModule):
     channels, length, out_channels = 3, 1024, 10
     sizes = (45_000, 5_000, 10_000)
     classes = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-    files = tuple(f"{_FOLDER}/{name}" for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"))
-    downloads = (  # the checksum is that of torchvision.datasets.CIFAR10
-        Download((_URL,), "cifar-10-python.tar.gz", "md5:c58f30108f718f92721af3b95e74349a", unpack_to="."),
+    files = (
+        f"{_FOLDER}/data_batch_1",
+        f"{_FOLDER}/data_batch_2",
+        f"{_FOLDER}/data_batch_3",
+        f"{_FOLDER}/data_batch_4",
+        f"{_FOLDER}/data_batch_5",
+        f"{_FOLDER}/test_batch",
     )
-    homepage = f"{_URL} (unpack it there)"
     origin = (255 * 0.485, 255 * 0.456, 255 * 0.406)  # of ImageNet, as the authors did
     unit = (255 * 0.229, 255 * 0.224, 255 * 0.225)
     default_standardise = "none"
+
+    @property
+    def downloads(self) -> tuple[Download, ...]:  # type: ignore[override]
+        """The address and checksum that torchvision keeps up to date."""
+        from torchvision.datasets import CIFAR10
+
+        return (Download((CIFAR10.url,), CIFAR10.filename, f"md5:{CIFAR10.tgz_md5}", unpack_to="."),)
+
+    @property
+    def homepage(self) -> str:  # type: ignore[override]
+        """Where torchvision gets it."""
+        from torchvision.datasets import CIFAR10
+
+        return f"{CIFAR10.url} (unpack it there)"
 
     def load(self) -> Iterator[RawSequences]:
         for name in self.track(self.files, "reading batches"):

@@ -1,27 +1,32 @@
-"""Fetching official files: with retries and checksums, and out of archives that are not trusted."""
+"""Fetch official files, with retries and checksums, and unpack archives that are not trusted.
+
+The transfer is written here because the libraries lose something: torchvision's helper writes to the final name, waits
+without a time limit and falls back to plain HTTP, and `pooch` stores a ``.gz`` file unpacked where a server announces
+``Content-Encoding: x-gzip``, so that its checksum never matches. Archives are unpacked here because both extract links.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import gzip
 import hashlib
 import http.client
-import os
-import shutil
 import tarfile
 import time
-import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from ckcnn.datamodules.sequences import DataError, Progress
+from ckcnn.files import replacing
 
 _ATTEMPTS = 3
 _TIMEOUT = 30.0  # seconds without an answer
 _BLOCK = 1 << 20
+_BROKEN = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError)
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,6 @@ def fetch(download: Download, root: Path, progress: Progress) -> None:
     """
     target = root / download.path
     if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
         _fetch_any(download.urls, target, download.checksum, progress)
     elif download.checksum and not _matches(target, download.checksum):
         raise DataError(f"{target} is damaged: its checksum is not {download.checksum}; delete it and try again")
@@ -78,13 +82,19 @@ def unpack(archive: Path, folder: Path, only: tuple[str, ...] = ()) -> None:
             if only and path.name not in only:
                 continue
             target = _inside(folder, PurePosixPath(path.name) if only else path, archive)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            part = target.with_name(target.name + ".part")
-            with content, part.open("wb") as file:
-                shutil.copyfileobj(content, file, _BLOCK)
-            os.replace(part, target)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, http.client.HTTPException) as error:
+            # A data set may have 100,000 files, too many to wait for the disk after each; the archive is still there.
+            with content, replacing(target, sync=False) as file:
+                while block := _read_member(content):
+                    file.write(block)
+    except _BROKEN as error:
         raise DataError(f"{archive} is not a complete archive ({error}); delete it and try again") from error
+
+
+def _read_member(content: IO[bytes]) -> bytes:
+    try:
+        return content.read(_BLOCK)
+    except OSError as error:  # otherwise it would be taken for a failure to write
+        raise EOFError(str(error)) from error
 
 
 def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
@@ -114,6 +124,10 @@ def _inside(folder: Path, path: PurePosixPath, archive: Path) -> Path:
     return target
 
 
+class _TransferError(Exception):
+    """An address that did not give the file; another one, or another attempt, may."""
+
+
 def _fetch_any(urls: tuple[str, ...], target: Path, checksum: str, progress: Progress) -> None:
     failures: list[str] = []
     for attempt in range(_ATTEMPTS):
@@ -122,29 +136,39 @@ def _fetch_any(urls: tuple[str, ...], target: Path, checksum: str, progress: Pro
         for url in urls:
             try:
                 return _fetch(url, target, checksum, progress)
-            except (OSError, http.client.HTTPException) as error:
+            except _TransferError as error:
                 failures.append(f"{url}: {error}")
     raise OSError("; ".join(dict.fromkeys(failures)))
 
 
 def _fetch(url: str, target: Path, checksum: str, progress: Progress) -> None:
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    done = 0
+    with _open(url) as answer, replacing(target) as file:
+        total = int(answer.headers.get("Content-Length") or 0)
+        while block := _read(answer):
+            file.write(block)
+            done += len(block)
+            progress(f"downloading {target.name}", done, max(total, done))
+        if total and done != total:
+            raise _TransferError(f"the connection broke after {done} of {total} bytes")
+        file.flush()
+        if checksum and not _matches(Path(file.name), checksum):
+            raise _TransferError(f"the checksum is not {checksum}")
+
+
+def _open(url: str) -> http.client.HTTPResponse:
     request = urllib.request.Request(url, headers={"User-Agent": "ckcnn"})
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer, part.open("wb") as file:
-            total, done = int(answer.headers.get("Content-Length") or 0), 0
-            while block := answer.read(_BLOCK):
-                file.write(block)
-                done += len(block)
-                progress(f"downloading {target.name}", done, max(total, done))
-        if total and done != total:
-            raise OSError(f"the connection broke after {done} of {total} bytes")
-        if checksum and not _matches(part, checksum):
-            raise OSError(f"the checksum is not {checksum}")
-        os.replace(part, target)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            part.unlink()
+        return urllib.request.urlopen(request, timeout=_TIMEOUT)
+    except (OSError, http.client.HTTPException) as error:
+        raise _TransferError(error) from error
+
+
+def _read(answer: http.client.HTTPResponse) -> bytes:
+    try:
+        return answer.read(_BLOCK)
+    except (OSError, http.client.HTTPException) as error:
+        raise _TransferError(error) from error
 
 
 def _matches(path: Path, checksum: str) -> bool:

@@ -8,21 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ckcnn.checks import check_count
 from ckcnn.datamodules.base import SequenceDataModule
 from ckcnn.datamodules.downloads import Download
-from ckcnn.datamodules.options import check_count
 from ckcnn.datamodules.randomness import published_permutation
 from ckcnn.datamodules.readers import check_matching, read_idx
 from ckcnn.datamodules.sequences import RawSequences, split_codes
 
 _FOLDER = "MNIST/raw"
-_MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/")
-_CHECKSUMS = {  # torchvision.datasets.MNIST.resources
-    "train-images-idx3-ubyte": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
-    "train-labels-idx1-ubyte": "md5:d53e105ee54ea40749a09fcbcd1e9432",
-    "t10k-images-idx3-ubyte": "md5:9fb629c4189551a2d022fa330f9573f3",
-    "t10k-labels-idx1-ubyte": "md5:ec29112dd5afa0611ce80d1b7f02629c",
-}
+_NAMES = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
 
 
 class SequentialMNIST(SequenceDataModule):
@@ -41,12 +40,7 @@ class SequentialMNIST(SequenceDataModule):
     channels, length, out_channels = 1, 784, 10
     sizes = (54_000, 6_000, 10_000)
     classes = tuple("0123456789")
-    files = tuple(f"{_FOLDER}/{name}" for name in _CHECKSUMS)
-    downloads = tuple(
-        Download(tuple(f"{mirror}{name}.gz" for mirror in _MIRRORS), f"{_FOLDER}/{name}.gz", checksum)
-        for name, checksum in _CHECKSUMS.items()
-    )
-    homepage = _MIRRORS[0]
+    files = tuple(f"{_FOLDER}/{name}" for name in _NAMES)
     origin = (255 * 0.1307,)  # mean and deviation of the training pixels, as everybody uses them
     unit = (255 * 0.3081,)
     default_standardise = "none"
@@ -55,6 +49,23 @@ class SequentialMNIST(SequenceDataModule):
         check_count("permutation_seed", permutation_seed, least=0)
         self.permuted, self.permutation_seed = permuted, permutation_seed
         super().__init__(**shared)
+
+    @property
+    def downloads(self) -> tuple[Download, ...]:  # type: ignore[override]
+        """The mirrors and checksums that torchvision keeps up to date."""
+        from torchvision.datasets import MNIST
+
+        return tuple(
+            Download(tuple(f"{mirror}{name}" for mirror in MNIST.mirrors), f"{_FOLDER}/{name}", f"md5:{checksum}")
+            for name, checksum in MNIST.resources
+        )
+
+    @property
+    def homepage(self) -> str:  # type: ignore[override]
+        """The first mirror of torchvision."""
+        from torchvision.datasets import MNIST
+
+        return MNIST.mirrors[0]
 
     def load(self) -> Iterator[RawSequences]:
         for split, name in (("train", "train"), ("test", "t10k")):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, Protocol, get_args
 
+from ckcnn.checks import check_choice, check_count, check_fraction
 from ckcnn.tasks import TASKS
 
 Missing = Literal["mask", "times", "counts"]
@@ -21,27 +20,6 @@ RATES = (1, 2, 4, 8, 16)  # the paper's subsampling factors, and one more
 def data_root(root: str | os.PathLike[str] | None) -> Path:
     """Where the data sets lie: `root`, else ``$CKCNN_DATA``, else ``data``."""
     return Path(root or os.environ.get("CKCNN_DATA") or "data").expanduser()
-
-
-def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
-    """`value` must be one of the `choices`."""
-    known = list(choices)
-    if value not in known:
-        close = difflib.get_close_matches(str(value), known, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}{hint}")
-
-
-def check_count(name: str, value: int, least: int = 1) -> None:
-    """`value` must be a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-
-
-def check_fraction(name: str, value: float) -> None:
-    """`value` must lie in [0, 1)."""
-    if not 0 <= value < 1:
-        raise ValueError(f"{name} must lie in [0, 1), got {value}; it is a fraction, so write 0.3 for 30 %")
 
 
 def check_rate(name: str, value: int) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ckcnn.checks import check_count
 from ckcnn.datamodules.base import SequenceDataModule
 from ckcnn.datamodules.downloads import Download
-from ckcnn.datamodules.options import check_count
 from ckcnn.datamodules.sequences import DataError, RawSequences, split_codes
 
 _FOLDER = "ptb"

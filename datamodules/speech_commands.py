@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ckcnn.checks import check_choice
 from ckcnn.datamodules.base import SequenceDataModule
 from ckcnn.datamodules.downloads import Download
-from ckcnn.datamodules.options import check_choice
 from ckcnn.datamodules.readers import read_wav
 from ckcnn.datamodules.sequences import DataError, RawSequences
 
@@ -20,21 +20,34 @@ _FOLDER = "SpeechCommands/speech_commands_v0.02"
 _URL = "http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz"
 _NOISE = "_background_noise_"
 _CHUNK = 256
-TEN_WORDS = (
-    "yes",
-    "no",
-    "up",
-    "down",
-    "left",
-    "right",
-    "on",
-    "off",
-    "stop",
-    "go",
-)  # the paper's, in the authors' order
+# The paper's words, in the authors' order.
+TEN_WORDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 OTHER_WORDS = (
-    *("backward", "bed", "bird", "cat", "dog", "eight", "five", "follow", "forward", "four", "happy", "house", "learn"),
-    *("marvin", "nine", "one", "seven", "sheila", "six", "three", "tree", "two", "visual", "wow", "zero"),
+    "backward",
+    "bed",
+    "bird",
+    "cat",
+    "dog",
+    "eight",
+    "five",
+    "follow",
+    "forward",
+    "four",
+    "happy",
+    "house",
+    "learn",
+    "marvin",
+    "nine",
+    "one",
+    "seven",
+    "sheila",
+    "six",
+    "three",
+    "tree",
+    "two",
+    "visual",
+    "wow",
+    "zero",
 )
 
 
@@ -52,7 +65,7 @@ class SpeechCommands(SequenceDataModule):
 
     task = "classification"
     rate = 16_000
-    downloads = (  # the checksum is that of torchaudio.datasets.SPEECHCOMMANDS
+    downloads = (  # address and checksum are written here because torchaudio keeps them in private names
         Download(
             (_URL,),
             "SpeechCommands/speech_commands_v0.02.tar.gz",

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import torch
 
+from ckcnn.checks import check_count
 from ckcnn.datamodules.base import SequenceDataModule
-from ckcnn.datamodules.options import check_count
 from ckcnn.datamodules.randomness import generator
 from ckcnn.datamodules.sequences import SPLITS, RawSequences, split_codes
 

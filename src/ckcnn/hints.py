@@ -6,6 +6,18 @@ import difflib
 from collections.abc import Iterable
 
 
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that looks like `name`, in upper or lower case, or None if none does.
+
+    Example:
+        >>> closest("digit", ["Digits", "Arrays"])
+        'Digits'
+    """
+    folded = {entry.lower(): entry for entry in known}
+    found = difflib.get_close_matches(name.lower(), folded, n=1)
+    return folded[found[0]] if found else None
+
+
 def nearest(name: str, known: Iterable[str], what: str = "") -> str:
     """The known name that looks like `name`, or all of them.
 
@@ -15,8 +27,8 @@ def nearest(name: str, known: Iterable[str], what: str = "") -> str:
         >>> nearest("x", ["fit", "test"], "commands")
         'the commands are fit, test'
     """
-    folded = {entry.lower(): entry for entry in known}
-    close = difflib.get_close_matches(name.lower(), folded, n=1)
+    names = list(known)
+    close = closest(name, names)
     if close:
-        return f"did you mean {folded[close[0]]}?"
-    return f"{f'the {what}' if what else 'there'} are {', '.join(folded.values())}"
+        return f"did you mean {close}?"
+    return f"{f'the {what}' if what else 'there'} are {', '.join(dict.fromkeys(names))}"

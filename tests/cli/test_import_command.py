@@ -163,9 +163,8 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + 23 + 1 + 2
     row = next(line for line in lines if "drop_70" in line and "Char" in line)
-    assert row.split(None, 1)[1].split() == [
-        *("character_trajectories.yaml", "--data.drop_rate", "0.7", "101,746", "accuracy", "98.14", "%"),
-    ]
+    expected = ["character_trajectories.yaml", "--data.drop_rate", "0.7", "101,746", "accuracy", "98.14", "%"]
+    assert row.split(None, 1)[1].split() == expected
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,9 +18,18 @@ from ckcnn.runs.metrics_table import read
 
 # 39 steps of 32 sequences and one of 8, which two processes can share; float64, so that only rounding differs.
 FIT = [
-    *("fit", "--config", "digits.yaml", "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false"),
-    *("--model.hidden_channels=6", "--model.dropout=0", "--model.input_dropout=0", "--model.schedule=plateau"),
-    *("--trainer.max_epochs=2", "--trainer.limit_train_batches=39", "--trainer.precision=64-true"),
+    "fit",
+    "--config",
+    "digits.yaml",
+    "--model.hidden_channels=6",
+    "--model.dropout=0",
+    "--model.input_dropout=0",
+    "--model.schedule=plateau",
+    "--trainer.accelerator=cpu",
+    "--trainer.enable_progress_bar=false",
+    "--trainer.max_epochs=2",
+    "--trainer.limit_train_batches=39",
+    "--trainer.precision=64-true",
 ]
 TWO = ["--data.batch_size=16", "--trainer.devices=2", "--trainer.strategy=ddp"]
 TOLERANCE = 1e-9  # of the weights after 78 steps; measured 1e-10

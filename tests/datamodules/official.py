@@ -53,8 +53,12 @@ def write_cifar(root: Path, count: int = 40) -> None:
 
 def ts_text(recordings: list[tuple[NDArray[np.float64], int]]) -> str:
     lines = [
-        *("@problemName CharacterTrajectories", "@timeStamps false", "@missing false", "@univariate false"),
-        *("@dimensions 3", "@equalLength false"),
+        "@problemName CharacterTrajectories",
+        "@timeStamps false",
+        "@missing false",
+        "@univariate false",
+        "@dimensions 3",
+        "@equalLength false",
         "@classLabel true " + " ".join(str(label) for label in range(1, 21)),
         "@data",
     ]

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import errno
 import logging
 import multiprocessing
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import h5py
 import numpy as np
@@ -92,12 +96,94 @@ def test_a_failed_rebuild_leaves_the_next_one_free(prepared: Digits, monkeypatch
     assert Store(prepared.cache_path).shape == (1797, 1, 64)
 
 
+def _die_while_writing(folder: Path) -> None:
+    class Fatal(Digits):
+        def load(self) -> Iterator[RawSequences]:
+            yield from super().load()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Fatal.__name__ = "Digits"  # the same cache
+    Fatal(root=folder).prepare_data()
+
+
 def test_what_a_killed_process_left_is_removed(prepared: Digits) -> None:
-    orphan = prepared.cache_path.with_name(prepared.cache_path.name + ".abc.tmp")
-    orphan.write_text("half")
     prepared.cache_path.unlink()
+    process = multiprocessing.get_context("fork").Process(target=_die_while_writing, args=(prepared.root,))
+    process.start()
+    process.join(60)
+    (orphan,) = prepared.cache_path.parent.glob("*.tmp")
     _digits(prepared.root).prepare_data()
     assert not orphan.exists()
+
+
+class TestChecksums:
+    """A cache is read from end to end when it is written and when it has changed, not at every start."""
+
+    @pytest.fixture
+    def compared(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Names of the files whose checksums were compared, in processes that remember nothing."""
+        compare, names = caches._compare_checksums, []
+
+        def counted(path: Path) -> str | None:
+            names.append(path.name)
+            return compare(path)
+
+        monkeypatch.setattr(caches, "_compare_checksums", counted)
+        return names
+
+    def start(self, root: Path) -> None:
+        caches._checked.clear()  # as a new process
+        _digits(root).prepare_data()
+
+    def test_once_when_it_is_written(self, compared: list[str], tmp_path: Path) -> None:
+        for _ in range(3):
+            self.start(tmp_path)
+        assert len(compared) == 1
+        assert compared[0].endswith(".tmp")  # before it gets its name
+
+    def test_again_when_the_time_stamp_changed(self, prepared: Digits, compared: list[str]) -> None:
+        os.utime(prepared.cache_path)
+        for _ in range(3):
+            self.start(prepared.root)
+        assert compared == ["digits.h5"]
+
+    def test_again_when_the_size_changed(self, prepared: Digits, compared: list[str]) -> None:
+        before = prepared.cache_path.stat()
+        with prepared.cache_path.open("ab") as file:
+            file.write(b" ")
+        os.utime(prepared.cache_path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        self.start(prepared.root)
+        assert compared == ["digits.h5"]
+
+    @pytest.mark.parametrize("record", [None, b"", b"\xff"])
+    def test_again_without_a_record(self, prepared: Digits, compared: list[str], record: bytes | None) -> None:
+        path = prepared.cache_path.with_name(".digits.checked")
+        path.unlink() if record is None else path.write_bytes(record)
+        for _ in range(2):
+            self.start(prepared.root)
+        assert compared == ["digits.h5"]
+
+    def test_once_in_a_process_where_the_folder_is_read_only(
+        self, prepared: Digits, compared: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: object, **__: object) -> NoReturn:
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        monkeypatch.setattr(caches, "replacing", refuse)
+        prepared.cache_path.with_name(".digits.checked").unlink()
+        self.start(prepared.root)
+        _digits(prepared.root).prepare_data()
+        assert compared == ["digits.h5"]
+        self.start(prepared.root)
+        assert compared == ["digits.h5"] * 2
+
+    def test_what_the_disk_garbled_is_not_kept(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setattr(caches, "_checksum", lambda data: 0)
+        with pytest.raises(
+            DataError, match=r"was not stored as it was written \(the checksum of x, y does not match\)"
+        ):
+            _digits(tmp_path).prepare_data()
+        assert not list((tmp_path / "cache").glob("*.h5*"))
 
 
 def test_no_sequences_are_an_error(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_archive_that_lies_there_is_unpacked_without_a_network(tmp_path: Path, m
     write_cifar(tmp_path / "made")
     with tarfile.open(tmp_path / "cifar-10-python.tar.gz", "w:gz") as tar:
         tar.add(tmp_path / "made" / CIFAR, CIFAR)
-    download = SequentialCIFAR10.downloads[0]
+    download = SequentialCIFAR10(root=tmp_path).downloads[0]
     local = Download(("http://127.0.0.1:9/never-asked",), download.path, unpack_to=download.unpack_to)
     monkeypatch.setattr(module_of_cifar10.SequentialCIFAR10, "downloads", (local,))
     assert len(_ready(tmp_path).splits["test"]) == 40

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import hashlib
 import http.server
 import io
@@ -14,7 +15,7 @@ from typing import ClassVar
 import pytest
 
 from ckcnn import datamodules
-from ckcnn.datamodules import DataError, SequentialMNIST
+from ckcnn.datamodules import DataError, SequentialCIFAR10, SequentialMNIST
 from ckcnn.datamodules.downloads import Download, fetch, unpack
 
 
@@ -22,11 +23,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     """Answers with what is queued: a status, the content, and how many bytes are announced."""
 
     answers: ClassVar[list[tuple[int, bytes, int]]] = []
+    encoding: ClassVar[str] = ""
 
     def do_GET(self) -> None:
         status, content, announced = self.answers.pop(0)
         self.send_response(status)
         self.send_header("Content-Length", str(announced))
+        if self.encoding:
+            self.send_header("Content-Encoding", self.encoding)
         self.end_headers()
         self.wfile.write(content)
 
@@ -95,6 +99,39 @@ def test_a_broken_connection_leaves_nothing(serve: Callable[..., str], tmp_path:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_packed_file_is_kept_as_it_is(
+    serve: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers announce ``.gz`` files as encoded, and a client that decodes them breaks their checksum."""
+    content = gzip.compress(b"pixels")
+    monkeypatch.setattr(_Handler, "encoding", "x-gzip")
+    checksum = "md5:" + hashlib.md5(content).hexdigest()
+    fetch(Download((serve(content),), "file.gz", checksum), tmp_path, _ignore)
+    assert (tmp_path / "file.gz").read_bytes() == content
+
+
+def test_a_full_disk_is_not_asked_again(
+    serve: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    url = serve(b"content")  # once: a second request would fail
+    with pytest.raises(OSError, match=r"No space left on device while writing .*file$"):
+        fetch(Download((url,), "file"), tmp_path, _ignore)
+    assert not list(tmp_path.iterdir())
+
+
+def test_addresses_are_those_of_torchvision(tmp_path: Path) -> None:
+    downloads = SequentialMNIST(root=tmp_path).downloads
+    assert [download.path for download in downloads] == [f"{name}.gz" for name in SequentialMNIST.files]
+    assert all(len(download.urls) > 1 and download.checksum.startswith("md5:") for download in downloads)
+    (archive,) = SequentialCIFAR10(root=tmp_path).downloads
+    assert archive.urls[0].startswith("https://")
+    assert archive.path == "cifar-10-python.tar.gz"
+
+
 def _zip(path: Path, names: list[str]) -> Path:
     with zipfile.ZipFile(path, "w") as archive:
         for name in names:
@@ -155,6 +192,14 @@ def test_what_is_not_an_archive(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(content)
     with pytest.raises(DataError, match=r"a\.zip is not a complete archive"):
         unpack(tmp_path / "a.zip", tmp_path / "folder")
+
+
+def test_a_member_that_is_damaged(tmp_path: Path) -> None:
+    path = _zip(tmp_path / "a.zip", ["one"])
+    path.write_bytes(path.read_bytes().replace(b"one", b"two", 2).replace(b"two", b"one", 1))
+    with pytest.raises(DataError, match=r"a\.zip is not a complete archive \(Bad CRC-32"):
+        unpack(path, tmp_path / "folder")
+    assert not list((tmp_path / "folder").iterdir())
 
 
 def test_truncated_archive(tmp_path: Path) -> None:

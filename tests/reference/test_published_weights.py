@@ -84,8 +84,16 @@ def first_images(count: int, **options: Any) -> SequenceDataModule:
 @pytest.mark.parametrize(
     ("name", "rate", "expected"),
     [
-        *(("ct.pt", *pair) for pair in [(1, 99.86), (2, 99.79), (4, 99.62), (8, 94.86), (16, 76.59)]),
-        *(("ct_half_rate.pt", *pair) for pair in [(1, 99.69), (2, 99.79), (4, 99.37), (8, 97.34), (16, 79.95)]),
+        ("ct.pt", 1, 99.86),
+        ("ct.pt", 2, 99.79),
+        ("ct.pt", 4, 99.62),
+        ("ct.pt", 8, 94.86),
+        ("ct.pt", 16, 76.59),
+        ("ct_half_rate.pt", 1, 99.69),
+        ("ct_half_rate.pt", 2, 99.79),
+        ("ct_half_rate.pt", 4, 99.37),
+        ("ct_half_rate.pt", 8, 97.34),
+        ("ct_half_rate.pt", 16, 79.95),
     ],
 )
 def test_character_trajectories_at_other_rates(

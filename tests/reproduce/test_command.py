@@ -15,7 +15,9 @@ from ckcnn.runs.metrics_table import read
 from ckcnn.runs.stopping import Stop
 
 QUICK = [
-    *("--trainer.limit_train_batches=2", "--trainer.limit_val_batches=1", "--trainer.limit_test_batches=1"),
+    "--trainer.limit_train_batches=2",
+    "--trainer.limit_val_batches=1",
+    "--trainer.limit_test_batches=1",
     "--trainer.accelerator=cpu",
 ]
 COPY = ["reproduce", "stress", "--only", "copy", "--rows", "CKCNN", "--columns", "100", "--epochs-scale", "0.04"]

@@ -67,8 +67,12 @@ def test_a_run_is_finished_after_its_epochs_or_when_it_says_so(jobs: list[Job]) 
 @pytest.mark.parametrize(
     ("scale", "epochs", "finished", "short"),
     [
-        *((1.0, 50, False, False), (1.0, 49, False, True), (1.0, 12, True, False)),
-        *((0.5, 25, False, True), (0.5, 12, False, True), (0.5, 12, True, False)),
+        (1.0, 50, False, False),
+        (1.0, 49, False, True),
+        (1.0, 12, True, False),
+        (0.5, 25, False, True),
+        (0.5, 12, False, True),
+        (0.5, 12, True, False),
     ],
 )
 def test_a_run_that_stopped_by_itself_is_not_short(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -15,14 +16,20 @@ import torch
 
 from ckcnn.__main__ import main
 from ckcnn.runs import checkpoints
-from ckcnn.runs.folder import RunFolder
 from ckcnn.runs.metrics_table import MetricsTable, read
 
 EPOCHS = 4
 # Everything random or stateful: dropout, shuffling, a plateau at every epoch without improvement.
 FIT = [
-    *("fit", "--config", "digits.yaml", "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false"),
-    *("--model.hidden_channels=6", "--model.schedule=plateau", "--model.patience=0", "--data.batch_size=32"),
+    "fit",
+    "--config",
+    "digits.yaml",
+    "--model.hidden_channels=6",
+    "--model.schedule=plateau",
+    "--model.patience=0",
+    "--data.batch_size=32",
+    "--trainer.accelerator=cpu",
+    "--trainer.enable_progress_bar=false",
     f"--trainer.max_epochs={EPOCHS}",
 ]
 LAST = Path("runs/digits/version_0/checkpoints/last.ckpt")
@@ -213,5 +220,14 @@ def test_rows_after_the_checkpoint_are_dropped(tmp_path: Path) -> None:
 
 
 def test_two_runs_never_share_a_folder(tmp_path: Path) -> None:
-    folders = [RunFolder.create(tmp_path / "x").path.name for _ in range(3)]
-    assert folders == ["version_0", "version_1", "version_2"]
+    """Four processes at the same time, as the jobs of an array that a cluster starts together."""
+    context = multiprocessing.get_context("fork")
+    start, found = context.Barrier(4), context.SimpleQueue()
+    processes = [context.Process(target=_create, args=(tmp_path / "x", start, found)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    folders = [name for _ in processes for name in found.get()]
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0, 0, 0]
+    assert sorted(folders) == sorted(f"version_{number}" for number in range(80))

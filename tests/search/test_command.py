@@ -26,8 +26,12 @@ from ckcnn.search import storage
 from ckcnn.search.objective import Objective
 
 SMALL = [
-    *("--config", "digits.yaml", "--model.hidden_channels=4", "--trainer.accelerator=cpu"),
-    *("--trainer.limit_train_batches=4", "--trainer.limit_val_batches=2"),
+    "--config",
+    "digits.yaml",
+    "--model.hidden_channels=4",
+    "--trainer.accelerator=cpu",
+    "--trainer.limit_train_batches=4",
+    "--trainer.limit_val_batches=2",
 ]
 SEARCH = ["search", *SMALL, "--trainer.max_epochs=2"]
 PATIENCE = 300  # seconds for a few epochs on a machine that is busy with other things

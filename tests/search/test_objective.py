@@ -93,8 +93,13 @@ def test_a_trial_is_an_ordinary_run(scripted: type[Scripted], tmp_path: Path, mo
     trial = trial_of(optuna.create_study(direction="maximize"), objective(tmp_path, shares=[{"X": "1"}]))
     (process,) = scripted.started
     assert process.arguments == [
-        *("fit", "--config", "x", f"--model.omega_0={trial.params['model.omega_0']!r}"),
-        *(f"--runs={tmp_path}", "--name=trial_0", "--trainer.enable_progress_bar=false"),
+        "fit",
+        "--config",
+        "x",
+        f"--model.omega_0={trial.params['model.omega_0']!r}",
+        f"--runs={tmp_path}",
+        "--name=trial_0",
+        "--trainer.enable_progress_bar=false",
     ]
     assert process.environment["X"] == "1"
     assert "SLURM_JOB_ID" not in process.environment  # a pruned trial would requeue the job of the search

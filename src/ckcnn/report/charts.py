@@ -103,10 +103,15 @@ def chart(
     log_y = min(ys) > 0 and max(ys) / min(ys) > _WIDE
     x_axis = Axis.over([x for x, _ in points], CANVAS["left"], CANVAS["right"], log_x, 0.02)
     y_axis = Axis.over(ys, CANVAS["bottom"], CANVAS["top"], log_y, 0.06)
-    ticks = x_axis.ticks() if x_ticks is None else [(x_axis(value), text) for value, text in x_ticks]
-    drawn = [_draw(line, line_points, x_axis, y_axis) for line, line_points in shown]
-    at = None if mark is None else x_axis(mark)
-    return Chart(title, x_label, ticks, y_axis.ticks(percent), drawn, at, len(drawable) - len(shown))
+    return Chart(
+        title=title,
+        x_label=x_label,
+        x_ticks=x_axis.ticks() if x_ticks is None else [(x_axis(value), text) for value, text in x_ticks],
+        y_ticks=y_axis.ticks(percent),
+        lines=[_draw(line, line_points, x_axis, y_axis) for line, line_points in shown],
+        mark=None if mark is None else x_axis(mark),
+        left_out=len(drawable) - len(shown),
+    )
 
 
 def _draw(line: Line, points: list[tuple[float, float]], x_axis: Axis, y_axis: Axis) -> Drawn:

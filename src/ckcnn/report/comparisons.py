@@ -36,7 +36,9 @@ def by_rate(runs: Sequence[Run]) -> Chart | None:
         drop_rate = run.setting("data.drop_rate", 0.0)
         trained = float(run.setting("data.train_dt", 1))
         tests = [test for test in run.tests if test["data"]["drop_rate"] == drop_rate]
-        scores = {trained * t["data"]["dt"]["test"]: t["metrics"].get(f"test/{run.metric}") for t in reversed(tests)}
+        scores = {}
+        for test in reversed(tests):  # the newest last, so that it counts
+            scores[trained * test["data"]["dt"]["test"]] = test["metrics"].get(f"test/{run.metric}")
         known = sorted((step, score) for step, score in scores.items() if score is not None)
         if len(known) > 1:
             name = run.name if len({other.preset for other in runs}) > 1 else run.folder.path.name

@@ -61,7 +61,15 @@ def view(run: Run) -> RunView:
         notes.append(f"not tested yet: ckcnn test --ckpt_path {run.folder.path}")
     elif run.test.get("confusion") is None and run.test["data"].get("task") in ("classification", "binary"):
         notes.append("tested by an earlier version: test it again to see the confusion matrix")
-    return RunView(run, _columns(run, size), _facts(run), _curves(run), drawn, confusion, notes)
+    return RunView(
+        run=run,
+        columns=_columns(run, size),
+        facts=_facts(run),
+        curves=_curves(run),
+        kernels=drawn,
+        confusion=confusion,
+        notes=notes,
+    )
 
 
 def _or_note(make: Callable[[], Any], notes: list[str]) -> Any:
@@ -80,7 +88,9 @@ def _columns(run: Run, size: int | None) -> dict[str, Column]:
     gap = Column("-")
     if score is not None and paper is not None:
         text = difference(metric, score, paper)
-        mood = "" if not float(text) else "good" if is_as_good(score, paper, run.mode) else "bad"
+        mood = ""
+        if float(text):
+            mood = "good" if is_as_good(score, paper, run.mode) else "bad"
         gap = Column(text, score - paper, mood)
     test = run.test or {}
     return {
@@ -99,11 +109,16 @@ def _columns(run: Run, size: int | None) -> dict[str, Column]:
 
 def _facts(run: Run) -> dict[str, str]:
     test = run.test or {}
-    facts = {name: run.setting(f"model.{name}") for name in _FACTS}
-    facts |= {"seed": run.setting("seed_everything"), "drop_rate": run.setting("data.drop_rate")}
-    facts |= {"best epoch": int(run.best["epoch"]) if run.best else None, "folder": run.folder.path}
-    facts |= {"tested": test.get("time"), "commit": str(test.get("git_commit") or "")[:12] or None}
-    facts |= {name: readable(name, value) for name, value in test.get("metrics", {}).items()}
+    facts = {
+        **{name: run.setting(f"model.{name}") for name in _FACTS},
+        "seed": run.setting("seed_everything"),
+        "drop_rate": run.setting("data.drop_rate"),
+        "best epoch": int(run.best["epoch"]) if run.best else None,
+        "folder": run.folder.path,
+        "tested": test.get("time"),
+        "commit": str(test.get("git_commit") or "")[:12] or None,
+        **{name: readable(name, value) for name, value in test.get("metrics", {}).items()},
+    }
     return {name: str(value) for name, value in facts.items() if value is not None}
 
 

@@ -1,1 +1,1 @@
-"""What a run leaves: its folder, checkpoints, the table of metrics, the results of tests."""
+"""What a run leaves behind: its folder, checkpoints, metrics, callbacks and results."""

@@ -96,7 +96,12 @@ def _search(
     console = Console(soft_wrap=True, highlight=False)
     progress = Progress(console, study, options.trials, options.workers, stop)
     objective = Objective(
-        *(others, wanted, progress.outcome.monitor, progress.outcome.mode, folder, stop),
+        arguments=others,
+        space=wanted,
+        monitor=progress.outcome.monitor,
+        mode=progress.outcome.mode,
+        folder=folder,
+        stop=stop,
         shares=processes.shares(options.workers, torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")),
         threads=processes.threads(options.workers),
         watch=progress.watch,

@@ -115,8 +115,7 @@ class Outcome:
             points = [(trial.params[OMEGA_0], value) for trial in chosen if (value := score(trial)) is not None]
             label = f"{len(points)} {state}" + (", best value until then" if state == "pruned" else "")
             if points:
-                x, y = [x for x, _ in points], [y for _, y in points]
-                axis.plot(x, y, "o", markersize=5, label=label, color=colour, mfc=inside)
+                axis.plot(*zip(*points, strict=True), "o", markersize=5, label=label, color=colour, mfc=inside)
         if best := next((trial for trial in self.ranked() if OMEGA_0 in trial.params), None):
             axis.plot(best.params[OMEGA_0], best.value or 0.0, "o", markersize=13, mfc="none", color="black")
             where = f"best: {best.value:.4g} at omega_0 = {best.params[OMEGA_0]:.4g}"
@@ -141,8 +140,9 @@ class Outcome:
         if best:
             table = Table("trial", self.monitor, *keys, "best epoch", "epochs", "seconds", box=None, pad_edge=False)
             for trial in best:
+                values = [short(trial.params[key]) for key in keys]
                 notes = [str(trial.user_attrs.get(name, "")) for name in ("best_epoch", "epochs", "seconds")]
-                table.add_row(str(trial.number), f"{trial.value:.4f}", *(short(trial.params[k]) for k in keys), *notes)
+                table.add_row(str(trial.number), f"{trial.value:.4f}", *values, *notes)
             console.print(table)
         for row in self.rows():
             if row["state"] == "failed":

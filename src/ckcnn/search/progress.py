@@ -68,12 +68,19 @@ class Progress:
     def status(self) -> str:
         """Best value, trials of each kind, and the time left, in one line."""
         best = next(iter(self.outcome.ranked()), None)
-        words = [f"best {self.outcome.monitor} {best.value:.4f} ({described(best.params)})" if best else "no value yet"]
+        if best:
+            words = [f"best {self.outcome.monitor} {best.value:.4f} ({described(best.params)})"]
+        else:
+            words = ["no value yet"]
         done = self.outcome.count("complete", "pruned", "failed")
         words.append(f"{done} of {self.trials} trials done")
-        words += [f"{self.outcome.count(state)} {state}" for state in ("pruned", "failed") if self.outcome.count(state)]
+        for state in ("pruned", "failed"):
+            if number := self.outcome.count(state):
+                words.append(f"{number} {state}")
         left = self.seconds_left(self.trials - done)
-        return ", ".join([*words, *([] if math.isnan(left) else [f"about {roughly(left)} left"])])
+        if not math.isnan(left):
+            words.append(f"about {roughly(left)} left")
+        return ", ".join(words)
 
     def seconds_left(self, trials: int) -> float:
         """How long the rest will take if it goes on like this, or until the budget ends; NaN if nothing is known."""

@@ -17,8 +17,14 @@ from ckcnn.data_options import PLACES
 from ckcnn.search.space import Space
 
 _TRAINER = (
-    *("max_epochs", "max_steps", "limit_train_batches", "limit_val_batches", "overfit_batches"),
-    *("precision", "gradient_clip_val", "accumulate_grad_batches"),
+    "max_epochs",
+    "max_steps",
+    "limit_train_batches",
+    "limit_val_batches",
+    "overfit_batches",
+    "precision",
+    "gradient_clip_val",
+    "accumulate_grad_batches",
 )
 
 

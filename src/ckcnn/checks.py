@@ -1,0 +1,31 @@
+"""Check single options: one ValueError that says what was expected and what came.
+
+`ckcnn.nn.checks` has checks of its own because the layer library needs torch alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ckcnn.hints import closest
+
+
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    """`value` must be one of the `choices`."""
+    known = list(choices)
+    if value not in known:
+        close = closest(str(value), known)
+        hint = f"; did you mean {close}?" if close else ""
+        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}{hint}")
+
+
+def check_count(name: str, value: int, least: int = 1) -> None:
+    """`value` must be a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def check_fraction(name: str, value: float) -> None:
+    """`value` must lie in [0, 1)."""
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} must lie in [0, 1), got {value}; it is a fraction, so write 0.3 for 30 %")
