@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import torch
 
 from ckcnn.__main__ import main
 from ckcnn.runs import checkpoints
+from ckcnn.runs.folder import RunFolder
 from ckcnn.runs.metrics_table import MetricsTable, read
 
 EPOCHS = 4
@@ -217,6 +220,11 @@ def test_rows_after_the_checkpoint_are_dropped(tmp_path: Path) -> None:
     rows = read(tmp_path / "metrics.csv")
     assert [row["step"] for row in rows] == ["10", "20", "30"]
     assert [row["new"] for row in rows] == ["", "", "1.5"]
+
+
+def _create(folder: Path, start: Barrier, found: SimpleQueue[list[str]]) -> None:
+    start.wait(60)
+    found.put([RunFolder.create(folder).path.name for _ in range(20)])
 
 
 def test_two_runs_never_share_a_folder(tmp_path: Path) -> None:
