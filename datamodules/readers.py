@@ -31,6 +31,8 @@ _PICKLE_NAMES = {
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     """An array of unsigned bytes in LeCun's idx format, gzipped or not.
 
+    Written here because torchvision's reader answers a damaged file with a bare assertion that does not name it.
+
     Raises:
         DataError: if the file is of another kind, or shorter or longer than its header says.
     """
@@ -60,7 +62,10 @@ class _ArrayUnpickler(pickle.Unpickler):
 
 
 def read_cifar_batch(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Pixels ``(N, 3072)``, plane by plane, and labels of one python batch of CIFAR-10."""
+    """Pixels ``(N, 3072)``, plane by plane, and labels of one python batch of CIFAR-10.
+
+    Written here because torchvision reads the batches with `pickle.load`, which can run any code.
+    """
     try:
         batch = _ArrayUnpickler(io.BytesIO(path.read_bytes()), encoding="latin1").load()
         pixels, labels = np.asarray(batch["data"]), np.asarray(batch["labels"])
