@@ -8,6 +8,7 @@ import re
 
 import ckcnn
 from ckcnn import datamodules
+from ckcnn.compat import jsonargparse as errors
 from ckcnn.datamodules.sequences import Facts
 from ckcnn.hints import nearest
 
@@ -27,9 +28,7 @@ def explain(error: Exception, command: str) -> str:
     for pattern, answer in _ANSWERS:
         if match := re.search(pattern, text, re.DOTALL):
             return answer(match, text)
-    if reasons := [
-        line for line in re.findall(r"^\s*- (.*)$", text, re.MULTILINE) if not line.startswith("Expected a")
-    ]:
+    if reasons := re.findall(errors.REASON, text, re.MULTILINE):
         return reasons[0]  # what our own classes say
     lines = [line.strip(" -") for line in text.splitlines() if line.strip(" -")]
     return f"{' '.join(lines[:3])}; see ckcnn {command} --help"
@@ -46,7 +45,7 @@ def _unknown_option(match: re.Match[str], text: str) -> str:
 
 def _unknown_flag(match: re.Match[str], text: str) -> str:
     word = match.group(1)
-    if not word.startswith("-") and word in text.partition("nrecognized arguments: ")[2]:
+    if not word.startswith("-") and re.search(errors.UNKNOWN_ARGUMENT, text):
         return f"{word} stands alone; a preset is given with --config {word}"
     flag = "--" + word.split("=")[0].removeprefix("--")
     trainer = _options("pytorch_lightning.Trainer", "trainer")
@@ -58,13 +57,13 @@ def _unknown_flag(match: re.Match[str], text: str) -> str:
 
 def _bad_value(match: re.Match[str], text: str) -> str:
     """The innermost key is the one that was wrong; what stands behind it says what it should be."""
-    key = re.findall(r"[Pp]arser key \"([\w.]+)\":", text)[-1]
+    key = re.findall(errors.KEY, text)[-1]
     rest = text.rpartition(f'"{key}":')[2]
-    literals = re.findall(r"Expected a typing\.Literal\[(.*?)\]", rest)
+    literals = re.findall(errors.LITERAL, rest)
     choices = [choice for literal in literals for choice in literal.split(", ")]
-    classes = dict.fromkeys(re.findall(r"Expected an? <class '(\w+)'>", rest))
+    classes = dict.fromkeys(re.findall(errors.TYPE, rest))
     kinds = [_WORDS[name] for name in classes if name in _WORDS]
-    value = re.search(r"(?:Got|Given) value: (.*)", rest)
+    value = re.search(errors.VALUE, rest)
     flag = f"--{key}" if "." in key or key in TOP else f"--{_part(text)}.{key}"
     wanted = " or ".join([*choices, *kinds])
     return f"{flag} must be {wanted}, got {value.group(1).strip() if value else 'something else'}"
@@ -81,8 +80,8 @@ def _missing(match: re.Match[str], text: str) -> str:
 
 
 def _part(text: str) -> str:
-    match = re.search(r"[Pp]arser key \"(model|data|trainer)", text) or re.search(r"--(model|data|trainer)\b", text)
-    return match.group(1) if match else "model"
+    parts = [key.split(".")[0] for key in re.findall(errors.KEY, text)] + re.findall(r"--(\w+)", text)
+    return next((part for part in parts if part in ("model", "data", "trainer")), "model")
 
 
 def _options(path: str, part: str) -> list[str]:
@@ -95,10 +94,10 @@ def _options(path: str, part: str) -> list[str]:
 
 
 _ANSWERS = (
-    (r"class_path '([\w.]+)':.*?(?:Option|Key) '?([\w.]+)'? is not (?:accepted|expected)", _unknown_option),
-    (r"[Uu]nrecognized arguments: (\S+)", _unknown_flag),
-    (r"(?:Key|Option) '?([\w.]+)'? is not (?:expected|accepted)", _unknown_flag),
-    (r"Expected a dot import path string: (\S+)", _no_class),
-    (r"[Pp]arser key .*(?:Got|Given) value:", _bad_value),
-    (r"arguments are required: (model|data)", _missing),
+    (errors.UNKNOWN_INIT_ARG, _unknown_option),
+    (errors.UNKNOWN_ARGUMENT, _unknown_flag),
+    (errors.UNKNOWN_KEY, _unknown_flag),
+    (errors.NO_CLASS, _no_class),
+    (errors.BAD_VALUE, _bad_value),
+    (errors.MISSING, _missing),
 )

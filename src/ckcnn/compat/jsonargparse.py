@@ -1,0 +1,40 @@
+"""What the errors of jsonargparse say: it raises one kind of error for everything, so only the text tells them apart.
+
+Undocumented: the texts. Each pattern is for ``re.search`` with ``re.DOTALL``, and its docstring names its groups. Where
+it allows two words, they are those of different versions.
+"""
+
+from __future__ import annotations
+
+UNKNOWN_INIT_ARG = r"class_path '([\w.]+)':.*?(?:Option|Key) '?([\w.]+)'? is not (?:accepted|expected)"
+"""A class has no such argument: the path of the class, the argument."""
+
+UNKNOWN_ARGUMENT = r"[Uu]nrecognized arguments: (\S+)"
+"""The command line has an unknown option, or a word that stands alone: the first of them."""
+
+UNKNOWN_KEY = r"(?:Key|Option) '?([\w.]+)'? is not (?:expected|accepted)"
+"""A configuration file has an unknown key: the key."""
+
+NO_CLASS = r"Expected a dot import path string: (\S+)"
+"""There is no class of this name: the name."""
+
+BAD_VALUE = r"[Pp]arser key .*(?:Got|Given) value:"
+"""A value has the wrong type; the details are found with the patterns below."""
+
+MISSING = r"arguments are required: (model|data)"
+"""Nothing was given for a part: the part."""
+
+KEY = r"[Pp]arser key \"([\w.]+)\":"
+"""The keys of a bad value, outermost first; what follows the innermost one is about the value."""
+
+LITERAL = r"Expected a typing\.Literal\[(.*?)\]"
+"""The values that a literal type allows, separated by a comma and a space."""
+
+TYPE = r"Expected an? <class '(\w+)'>"
+"""A type that is allowed."""
+
+VALUE = r"(?:Got|Given) value: (.*)"
+"""The value that was given, in the first match."""
+
+REASON = r"^\s*- (?!Expected a)(.*)$"
+"""With ``re.MULTILINE``: why a class could not be instantiated, in the words of the class."""

@@ -1,0 +1,342 @@
+"""What ckcnn needs of other libraries without being promised it: one test for each part, which says what broke.
+
+When a test fails here, a new version of a library has changed something that `ckcnn.compat` relies on: mend it there.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import torch
+from pytorch_lightning import Callback, LightningModule, Trainer
+from pytorch_lightning.utilities.exceptions import SIGTERMException
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from ckcnn import compat
+
+CANARIES: list[str] = []
+
+
+def canary(part: str, sentence: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Makes a test fail with a sentence, whatever went wrong in it.
+
+    Args:
+        part: the module and name in `ckcnn.compat` that it is about.
+        sentence: what broke, and what ckcnn uses it for.
+    """
+    CANARIES.append(part)
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def run(*args: Any, **kwargs: Any) -> None:
+            try:
+                test(*args, **kwargs)
+            except Exception as error:
+                pytest.fail(f"{sentence}; mend ckcnn.compat.{part} ({type(error).__name__}: {error})")
+
+        return run
+
+    return decorate
+
+
+class Tiny(LightningModule):
+    """The smallest module that trains."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+
+    def training_step(self, batch: Tensor, index: int) -> Tensor:
+        return self.layer(batch).sum()
+
+    def on_train_epoch_end(self) -> None:
+        self.log("train/loss", 1.0)
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def train(*callbacks: Callback, **options: Any) -> Trainer:
+    """Trains on four batches; returns the trainer, also if SIGTERM stopped it."""
+    trainer = Trainer(
+        accelerator="cpu",
+        max_epochs=1,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=list(callbacks),
+        **options,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            trainer.fit(Tiny(), DataLoader(torch.ones(4, 1)))  # type: ignore[arg-type]
+        except SIGTERMException:
+            trainer.stopped = True  # type: ignore[attr-defined]
+    return trainer
+
+
+@canary(
+    "lightning.LateCallback",
+    "Lightning no longer calls on_train_epoch_end of checkpoint callbacks after that of the module and in their order; "
+    "ckcnn uses it to write the metrics of an epoch before its checkpoint",
+)
+def test_late_callbacks_see_what_the_module_logged() -> None:
+    from ckcnn.compat.lightning import LateCallback
+
+    seen = []
+
+    class First(LateCallback):
+        def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
+            seen.append(("first", "train/loss" in trainer.callback_metrics))
+
+    class Second(LateCallback):
+        def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
+            seen.append(("second", "train/loss" in trainer.callback_metrics))
+
+    class Ordinary(Callback):
+        def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
+            seen.append(("ordinary", False))
+
+    train(First(), Ordinary(), Second())
+    assert seen == [("ordinary", False), ("first", True), ("second", True)]
+
+
+@canary(
+    "lightning.stop_after_this_step",
+    "Lightning no longer stops after a complete step when its flag for SIGTERM is set; "
+    "ckcnn uses it to stop all processes after the same step and to resume with the next one",
+)
+def test_the_flag_for_sigterm_stops_training_after_a_complete_step(tmp_path: Path) -> None:
+    from ckcnn.compat.lightning import stop_after_this_step
+
+    class Stop(Callback):
+        def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
+            if trainer.global_step == 2:
+                stop_after_this_step(trainer)
+
+        def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
+            trainer.save_checkpoint(tmp_path / "last.ckpt")
+
+    trainer = train(Stop(), default_root_dir=tmp_path)
+    assert trainer.stopped  # type: ignore[attr-defined]
+    content = torch.load(tmp_path / "last.ckpt", weights_only=True)
+    assert content["loops"]["fit_loop"]["epoch_loop.batch_progress"]["current"]["completed"] == 2
+
+
+@canary(
+    "lightning.batches_done",
+    "Lightning's fit loop no longer counts the batches before a step; ckcnn uses the number to seed the dropout of a "
+    "step, so that a resumed run draws what an uninterrupted one would have drawn",
+)
+def test_batches_are_counted_where_gradients_are_accumulated(tmp_path: Path) -> None:
+    from ckcnn.compat.lightning import batches_done
+
+    seen = []
+
+    class Count(Callback):
+        def on_train_batch_start(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
+            seen.append(batches_done(trainer))
+
+    train(Count(), accumulate_grad_batches=2, enable_checkpointing=False, default_root_dir=tmp_path)
+    assert seen == [0, 1, 2, 3]
+
+
+@canary(
+    "torchmetrics.restore",
+    "torchmetrics no longer counts updates in _update_count, or keeps its states elsewhere; "
+    "ckcnn uses them to resume the metrics of an epoch that was interrupted",
+)
+def test_a_metric_goes_on_from_the_state_of_another_one() -> None:
+    from torchmetrics.classification import BinaryAUROC
+
+    from ckcnn.compat.torchmetrics import restore
+
+    scores, targets = torch.rand(20), torch.rand(20).round().int()
+    whole, before, after = BinaryAUROC(), BinaryAUROC(), BinaryAUROC()
+    whole.update(scores, targets)
+    before.update(scores[:9], targets[:9])
+    restore(after, before.metric_state)
+    assert after.update_count == 1  # or `compute` warns, which is an error here
+    after.update(scores[9:], targets[9:])
+    assert after.compute() == whole.compute()
+
+
+@pytest.mark.filterwarnings("ignore:Heartbeat of storage")  # asked for by hand
+@canary(
+    "optuna.HeartbeatJournal",
+    "Optuna no longer finds silent trials through _get_stale_trial_ids of a storage that is a BaseHeartbeat; "
+    "ckcnn search uses it to run the trials of dead workers again if a study is in a journal file",
+)
+def test_a_silent_trial_in_a_journal_is_failed(tmp_path: Path) -> None:
+    import optuna
+
+    from ckcnn.compat.optuna import HeartbeatJournal
+
+    silent = []
+
+    class Journal(HeartbeatJournal):
+        def get_heartbeat_interval(self) -> int:
+            return 60
+
+        def get_heartbeat_stale_trial_callback(self) -> Any:
+            return lambda study, trial: silent.append(trial.number)
+
+    study = optuna.create_study(storage=Journal(str(tmp_path / "journal.log")))
+    storage, (first, second) = study._storage, (study.ask(), study.ask())
+    storage.set_trial_system_attr(first._trial_id, "heartbeat", 0.0)
+    storage.record_heartbeat(second._trial_id)  # type: ignore[attr-defined]
+    optuna.storages.fail_stale_trials(study)
+    assert silent == [0]
+    assert [trial.state.name for trial in study.trials] == ["FAIL", "RUNNING"]
+
+
+@canary(
+    "optuna.fail_trial",
+    "Optuna no longer lets a worker end a trial through the storage of a study, or no longer refuses to do it twice; "
+    "ckcnn search uses it to run the trials of dead workers again, once",
+)
+def test_a_trial_is_failed_once() -> None:
+    import optuna
+
+    from ckcnn.compat.optuna import fail_trial
+
+    study = optuna.create_study()
+    study.ask()
+    (trial,) = study.get_trials()
+    assert fail_trial(study, trial, "its worker died")
+    assert not fail_trial(study, trial, "its worker died")
+    assert study.trials[0].state.name == "FAIL"
+    assert study.trials[0].user_attrs == {"reason": "its worker died"}
+
+
+@canary(
+    "optuna.is_taken_over",
+    "Optuna says something else when another worker has ended a trial; "
+    "ckcnn search uses the text to go on with the next trial instead of failing",
+)
+def test_a_trial_that_was_taken_over_is_recognised() -> None:
+    import optuna
+
+    from ckcnn.compat.optuna import fail_trial, is_taken_over
+
+    study = optuna.create_study()
+
+    def objective(trial: optuna.Trial) -> float:
+        fail_trial(study, study.trials[trial.number], "it was silent for too long")
+        trial.report(1.0, step=1)  # the first thing that fails, as in a search
+        return 1.0
+
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        study.optimize(objective, n_trials=1)
+    assert is_taken_over(caught.value)
+    assert not is_taken_over(ValueError("another mistake"))
+
+
+class Base:
+    """What the argument parser below makes a subclass of."""
+
+
+class Thing(Base):
+    """A class with arguments of several types."""
+
+    def __init__(self, size: int = 1, kind: Literal["a", "b"] = "a", many: int | None = None) -> None:
+        if size == 7:
+            raise ValueError("size must not be 7")
+
+
+THING = f"--model={__name__}.Thing"
+JSONARGPARSE = [
+    ("UNKNOWN_INIT_ARG", [THING, "--model.sise=3"], (f"{__name__}.Thing", "sise")),
+    ("UNKNOWN_ARGUMENT", [THING, "alone"], "alone"),
+    ("UNKNOWN_KEY", [THING, "--config=unknown.yaml"], "tops"),
+    ("NO_CLASS", ["--model=Thong"], "Thong"),
+    ("BAD_VALUE", [THING, "--epochs=many"], None),
+    ("MISSING", [], "model"),
+    ("KEY", [THING, "--model.size=x"], "model"),
+    ("LITERAL", [THING, "--model.kind=c"], "'a', 'b'"),
+    ("TYPE", [THING, "--epochs=many"], "int"),
+    ("VALUE", [THING, "--epochs=many"], "many"),
+    ("REASON", [THING, "--model.size=7"], "size must not be 7"),
+]
+
+
+@pytest.mark.parametrize(("name", "words", "found"), JSONARGPARSE, ids=[name for name, _, _ in JSONARGPARSE])
+def test_the_errors_of_the_argument_parser(
+    name: str, words: list[str], found: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("unknown.yaml").write_text("tops: 3\n")
+
+    @canary(
+        f"jsonargparse.{name}",
+        f"jsonargparse says something else for {' '.join(words) or 'no arguments'}; "
+        "ckcnn uses the text to explain mistakes on the command line in one sentence",
+    )
+    def check() -> None:
+        pattern = getattr(importlib.import_module("ckcnn.compat.jsonargparse"), name)
+        flags = re.MULTILINE if name == "REASON" else re.DOTALL
+        match = re.search(pattern, error_of(words), flags)
+        assert match, error_of(words)
+        groups = match.groups()
+        assert groups == (found if isinstance(found, tuple) else () if found is None else (found,))
+
+    check()
+
+
+def error_of(words: list[str]) -> str:
+    """What the parser says to some words, or the class to its values."""
+    from pytorch_lightning.cli import LightningArgumentParser
+
+    parser = LightningArgumentParser(exit_on_error=False)
+    parser.add_argument("--config", action="config")
+    parser.add_subclass_arguments(Base, "model", required=True)
+    parser.add_argument("--epochs", type=int | None)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            parser.instantiate_classes(parser.parse_args(words))
+    except Exception as error:
+        return str(error)
+    raise AssertionError(f"it took {words} for good")
+
+
+def test_every_part_has_one_canary() -> None:
+    parts = []
+    for module in pkgutil.iter_modules(compat.__path__):
+        tree = ast.parse((Path(compat.__path__[0]) / f"{module.name}.py").read_text())
+        for node in tree.body:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+            names += [node.name] if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
+            parts += [f"{module.name}.{name}" for name in names if not name.startswith("_")]
+    canaries = [part for part in CANARIES if not part.startswith("jsonargparse.")]
+    canaries += [f"jsonargparse.{name}" for name, _, _ in JSONARGPARSE]
+    assert sorted(canaries) == sorted(parts)
+
+
+@pytest.mark.parametrize("module", [module.name for module in pkgutil.iter_modules(compat.__path__)])
+def test_one_library_does_not_import_another(module: str) -> None:
+    foreign = {"lightning": "pytorch_lightning", "torchmetrics": "torchmetrics", "optuna": "optuna"}
+    allowed = {"lightning": {"lightning", "torchmetrics"}}.get(module, {module})  # Lightning imports torchmetrics
+    code = f"import sys, ckcnn.compat.{module}; print(*[name for name in {foreign} if {foreign}[name] in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= allowed
+
+
+def test_training_needs_no_optuna() -> None:
+    code = "import sys, ckcnn.cli.commands; print('optuna' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
