@@ -92,7 +92,7 @@ def _plan(grid: TimeGrid, kernel: ContinuousKernel) -> tuple[float, Window] | No
         return None
     if grid.length <= _FEW_SAMPLES or grid.length**2 <= 4 * memory.horizon:
         return None
-    chosen = window(max(tolerance if tolerance >= 1e-6 else tolerance / 8, _FINEST))
+    chosen = window(max(tolerance if tolerance >= 1e-6 else tolerance / 20, _FINEST))
     if not enough_room(memory, 8.0, chosen):
         return None
     dtype = kernel.weight.dtype

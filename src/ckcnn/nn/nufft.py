@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from ckcnn.nn.window import BAND, End, Window
 
 _PROBES = (2, 4, 8)  # samples of the kernel per training sample when its band is looked for
 _SIGMAS = ((1.0, 1.5, 2.0, 3.0, 4.0), (6.0, 8.0), (12.0, 16.0))  # cells per training sample to choose from, for each of them
-_SHARE = 1 / 3  # of the tolerance that frequencies above the band may take
+_SHARE = 1.0  # of the tolerance that frequencies above the band may take: most of them are carried as well
 
 
 def choose_sigma(basis: Callable[[Tensor], Tensor], weight: Tensor, memory: Memory, tolerance: float) -> float | None:
@@ -39,7 +40,7 @@ def choose_sigma(basis: Callable[[Tensor], Tensor], weight: Tensor, memory: Memo
     for probes, sigmas in zip(_PROBES, _SIGMAS, strict=True):
         count = math.floor(probes * span) + 1
         lags = torch.arange(count, dtype=torch.float64) / probes - memory.future
-        taper = torch.signal.windows.kaiser(count, beta=2 * math.log(1 / tolerance) / 2 + 6, dtype=torch.float64)
+        taper = _taper(count, math.log(1 / tolerance) + 6)
         size = 2 ** math.ceil(math.log2(count))
         spectrum = torch.fft.rfft(basis(lags) * taper.to(weight.device), size)  # (K, F)
         energy = (spectrum.conj() * (gram.to(spectrum.dtype) @ spectrum)).real.sum(0).clamp_min(0)
@@ -52,6 +53,11 @@ def choose_sigma(basis: Callable[[Tensor], Tensor], weight: Tensor, memory: Memo
             if share <= _SHARE * tolerance and place < len(above) - 1:
                 return sigma
     return None
+
+
+@lru_cache(maxsize=64)
+def _taper(count: int, shape: float) -> Tensor:
+    return torch.signal.windows.kaiser(count, beta=shape, dtype=torch.float64)
 
 
 def enough_room(memory: Memory, sigma: float, window: Window) -> bool:
@@ -117,9 +123,10 @@ def _grid_basis(
     ahead = 0 if memory.causal else math.ceil(sigma * memory.future)
     count = (math.floor(last) + 1) if memory.causal else 2 * ahead + 1
     lags = torch.arange(count, dtype=torch.float64) - ahead  # in cells
-    cut = window.cut_kernel(lags + sigma * memory.future, last, memory.causal)
+    cut = window.grid_cut_off(ahead, count, sigma * memory.future, last, memory.causal)
     low, high = -memory.future, memory.past
-    samples = basis((lags / sigma).clamp(low, high)).double() * cut.to(basis_device(basis))
+    samples = basis((lags / sigma).clamp(low, high)).double()
+    samples = samples * cut.to(samples.device)
     size = 2 * -(-(count + 2 * margin) // 2)
     padded = torch.nn.functional.pad(samples, (0, size - count))
     g = window.grid_kernel(padded, memory.causal)
@@ -127,11 +134,6 @@ def _grid_basis(
     if memory.causal:
         return g[:, : count + tail], 0
     return torch.cat([g[:, size - tail :], g[:, : count + tail]], dim=1), ahead + tail
-
-
-def basis_device(basis: Callable[[Tensor], Tensor]) -> torch.device:
-    """The device that a basis answers on."""
-    return basis(torch.zeros(1, dtype=torch.float64)).device
 
 
 def _near_weight(

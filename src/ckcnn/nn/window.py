@@ -27,9 +27,9 @@ from functools import cached_property, lru_cache
 import torch
 from torch import Tensor
 
-BAND = 0.8  # rad per cell: the highest frequency that kernels may have
-_CUTOFF = 2.2  # rad per cell: the highest frequency that the window carries
-_SAFETY = 10.0  # the parts of the scheme are this much better than the tolerance asked for
+BAND = 1.0  # rad per cell: the highest frequency that kernels may have
+_CUTOFF = 2.3  # rad per cell: the highest frequency that the window carries
+_SAFETY = 2.0  # the parts of the scheme are this much better than the tolerance asked for
 _QUADRATURE = 80  # Gauss-Legendre nodes; all integrands are smooth on a few cells
 _TABLE_STEPS = 64  # entries of a table per cell
 _DEAD_CELLS = 4  # before the cut-off of the present rises: the truncation of `g` must not hurt too much
@@ -69,7 +69,7 @@ class End:
 
 @dataclass(frozen=True)
 class Window:
-    """The window, and the cut-off that goes with it, for a relative error of about `tolerance` / 10."""
+    """The window, and the cut-off that goes with it, for a relative error below `tolerance`."""
 
     tolerance: float
 
@@ -118,6 +118,10 @@ class Window:
         start = self.cut_off(lags - (_DEAD_CELLS if causal else 0))
         return start * self.cut_off(last - lags)
 
+    def grid_cut_off(self, ahead: int, count: int, first: float, last: float, causal: bool) -> Tensor:
+        """`cut_kernel` at the lags ``-ahead, 1 - ahead, ...`` of a grid, for a kernel that starts at ``-first``."""
+        return _grid_cut_off(self, ahead, count, first, last, causal)
+
     def grid_kernel(self, samples: Tensor, causal: bool) -> Tensor:
         """The discrete kernel ``g`` ``(K, D)`` of samples ``(K, D)`` that fade to 0 well before their last ones."""
         length = samples.shape[-1]
@@ -151,9 +155,9 @@ class Window:
         left = left * (1 - self.cut_off(table - (_DEAD_CELLS if causal else 0)))
         if causal:
             left = left + self._truncated(frequencies, table)
-        fit = torch.linalg.pinv(values, rtol=1 * self.tolerance / _SAFETY) @ left  # (N, U)
+        fit = torch.linalg.pinv(values, rtol=self.tolerance / _SAFETY) @ left  # (N, U)
         _, size, terms = torch.linalg.svd(left, full_matrices=False)
-        terms = terms[size > 0.1 * self.tolerance / _SAFETY * size[0]]  # (Q, U)
+        terms = terms[size > 0.5 * self.tolerance / _SAFETY * size[0]]  # (Q, U)
         return End(float(reach), nodes, fit @ terms.T, terms.T.contiguous(), order)
 
     def _truncated(self, frequencies: Tensor, table: Tensor) -> Tensor:
@@ -188,6 +192,11 @@ def _inverse(window: Window, length: int) -> Tensor:
     frequencies = 2 * math.pi / length * torch.arange(length // 2 + 1, dtype=torch.float64)
     inverse = 1 / window.spectrum(frequencies).square()
     return inverse * (frequencies <= _CUTOFF)
+
+
+@lru_cache(maxsize=64)
+def _grid_cut_off(window: Window, ahead: int, count: int, first: float, last: float, causal: bool) -> Tensor:
+    return window.cut_kernel(torch.arange(count, dtype=torch.float64) - ahead + first, last, causal)
 
 
 def _gauss(start: float, stop: float) -> tuple[Tensor, Tensor]:
