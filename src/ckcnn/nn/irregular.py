@@ -27,6 +27,7 @@ from ckcnn.nn.window import Window, window
 
 _BLOCK_ELEMENTS = 1 << 22  # basis values held at once when every pair of stamps has a lag of its own
 _FEW_SAMPLES = 32  # up to so many, pairs are as fast
+_FINE = 1e-6  # a tolerance below it leaves something for rounding errors
 _FINEST = 1e-12  # no window is made for less
 
 
@@ -92,14 +93,15 @@ def _plan(grid: TimeGrid, kernel: ContinuousKernel) -> tuple[float, Window] | No
         return None
     if grid.length <= _FEW_SAMPLES or grid.length**2 <= 4 * memory.horizon:
         return None
-    chosen = window(max(tolerance if tolerance >= 1e-6 else tolerance / 20, _FINEST))
+    goal = tolerance if tolerance >= _FINE else tolerance / 10  # where rounding errors begin to matter
+    chosen = window(max(goal / 10 if goal < _FINE else goal, _FINEST))
     if not enough_room(memory, 8.0, chosen):
         return None
     dtype = kernel.weight.dtype
     sigma = None
     if tolerance >= 8 * torch.finfo(dtype).eps:
         with torch.no_grad():
-            sigma = choose_sigma(kernel.exact_basis, kernel.weight, memory, tolerance)
+            sigma = choose_sigma(kernel.exact_basis, kernel.weight, memory, goal)
     if sigma is None:
         warnings.warn(
             f"the kernel is too fast for a relative error of {tolerance:g} in {dtype} by FFT, so real-valued stamps are "
@@ -134,9 +136,9 @@ def _conv_on_grid(x: Tensor, grid: TimeGrid, kernel: ContinuousKernel) -> Tensor
     batch, channels, _ = x.shape
     causal = kernel.memory.causal
     index = grid.positions(kernel.memory).round().long()
-    weighted = x * grid.widths.to(x.dtype)[:, None]
     cells = x.new_zeros(batch, channels, int(grid.span(kernel.memory)) + 1)
-    cells = cells.scatter_add(2, index[:, None].expand_as(x), weighted)
+    far = x * grid.far_widths(kernel.memory).to(x.dtype)[:, None]
+    cells = cells.scatter_add(2, index[:, None].expand_as(x), far)
     lags, ahead = kernel.memory.grid(cells.shape[-1], 1.0)
     basis = kernel.basis(lags)
     older = basis * (lags != 0).to(basis) if causal else basis
@@ -148,14 +150,15 @@ def _conv_on_grid(x: Tensor, grid: TimeGrid, kernel: ContinuousKernel) -> Tensor
         now = sampled[..., ahead]
         y = fft_conv(cells, sampled * (lags != 0).to(sampled) if causal else sampled, None, ahead)
     y = y.gather(2, index[:, None].expand(-1, y.shape[1], -1))
-    return y + now @ _at_this_stamp(x, weighted, grid) if causal else y
+    return y + now @ _at_this_stamp(x, grid) if causal else y
 
 
-def _at_this_stamp(x: Tensor, weighted: Tensor, grid: TimeGrid) -> Tensor:
+def _at_this_stamp(x: Tensor, grid: TimeGrid) -> Tensor:
     """The samples up to each one that have its stamp, the newest with the width known at that time: ``(B, I, T)``."""
     newest = x * grid.newest.to(x.dtype)[:, None]
     if not grid.repeats:
         return newest
+    weighted = x * grid.widths.to(x.dtype)[:, None]
     first = torch.searchsorted(grid.stamps, grid.stamps.contiguous())  # of those with the same stamp
     before = torch.cat([torch.zeros_like(weighted[..., :1]), weighted.cumsum(-1)], dim=-1)
     return newest + before[..., :-1] - before.gather(2, first[:, None].expand_as(x))

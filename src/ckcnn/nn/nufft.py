@@ -20,7 +20,7 @@ from ckcnn.nn.window import BAND, End, Window
 
 _PROBES = (2, 4, 8)  # samples of the kernel per training sample when its band is looked for
 _SIGMAS = ((1.0, 1.5, 2.0, 3.0, 4.0), (6.0, 8.0), (12.0, 16.0))  # cells per training sample to choose from, for each of them
-_SHARE = 1.0  # of the tolerance that frequencies above the band may take: most of them are carried as well
+_SHARE = 0.3  # of the tolerance that frequencies above the band may take: most of them are carried as well
 
 
 def choose_sigma(basis: Callable[[Tensor], Tensor], weight: Tensor, memory: Memory, tolerance: float) -> float | None:
@@ -84,7 +84,7 @@ def spread_conv(
     rows = x.mT.reshape(batch * length, -1)  # (B T, I)
     spreading = grid.spreading(memory, sigma, window)
     spread, read = spreading.bags(x.dtype, batch * spreading.cells)
-    far = rows * _far_widths(grid, memory).to(x.dtype).view(-1, 1)
+    far = rows * grid.far_widths(memory).to(x.dtype).view(-1, 1)
     cells: Tensor = _SparseSum.apply(far, spread, read)  # type: ignore[no-untyped-call]
     cells = cells.view(batch, spreading.cells, -1).mT  # (B, I, M)
     kernel, advance = _grid_basis(basis, memory, sigma, window)
@@ -100,18 +100,6 @@ def spread_conv(
         now = weight @ basis(torch.zeros(1, dtype=torch.float64))[:, 0]  # (O, I)
         y = y + (rows * grid.newest.to(x.dtype).view(-1, 1)) @ now.T
     return y.view(batch, length, -1).mT
-
-
-def _far_widths(grid: TimeGrid, memory: Memory) -> Tensor:
-    """The stretch of each sample; none for those that are forgotten before the next one comes.
-
-    They would only add the rounding errors of what may be a very long stretch.
-    """
-    if not memory.causal or grid.length == 1:
-        return grid.widths
-    forgotten = torch.zeros_like(grid.stamps, dtype=torch.bool)
-    forgotten[:, :-1] = grid.stamps.diff() > memory.horizon
-    return grid.widths.masked_fill(forgotten, 0.0)
 
 
 def _grid_basis(

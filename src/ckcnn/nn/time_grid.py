@@ -15,7 +15,7 @@ from ckcnn.nn.checks import check_times
 from ckcnn.nn.positions import Memory, cell_widths, newest_widths
 from ckcnn.nn.window import End, Window
 
-_TILE_ROWS = 16  # outputs that share one dense block of near samples
+_TILE_ROWS = 8  # outputs that share one dense block of near samples
 _KEEP_ELEMENTS = 1 << 26  # weights of near pairs that are kept for the next layer; more are made again
 _CHUNK_ELEMENTS = 1 << 20  # weights, or products with them, that exist at once
 _BEYOND = 32  # samples: a gap longer than the memory counts as the memory and this much
@@ -81,6 +81,17 @@ class TimeGrid:
     def newest(self) -> Tensor:
         """The same while it is the newest sample."""
         return newest_widths(self.stamps)
+
+    def far_widths(self, memory: Memory) -> Tensor:
+        """The stretch of each sample, ``(B, T)``; in a causal layer none for those that no later sample sees.
+
+        They would only add the rounding errors of what may be a very long stretch.
+        """
+        if not memory.causal:
+            return self.widths
+        forgotten = torch.ones_like(self.stamps, dtype=torch.bool)
+        forgotten[:, :-1] = self.stamps.diff() > memory.horizon
+        return self.widths.masked_fill(forgotten, 0.0)
 
     def positions(self, memory: Memory) -> Tensor:
         """Stamps ``(B, T)`` in which gaps that nothing is remembered across are shortened; depends on the past only."""
@@ -253,6 +264,7 @@ class NearPairs:
             live &= rows[:, :, None] > columns[:, None]  # of equal stamps those before; not the sample itself
         distances = self.sigma * (self.memory.past - lags if self.old else lags + self.memory.future)
         live &= distances <= self.end.reach
-        terms = self.end.terms(distances)  # (X, R, S, Q)
-        weights = terms * (torch.where(live, widths[columns][:, None], 0.0))[..., None]
-        return weights.to(self.dtype).permute(0, 1, 3, 2).reshape(len(rows), -1, columns.shape[1])
+        terms = self.end.terms(distances, self.dtype)  # (X, R, S, Q)
+        stretch = torch.where(live, widths[columns][:, None], 0.0).to(self.dtype)  # (X, R, S)
+        weights = terms.mT * stretch[:, :, None]  # (X, R, Q, S)
+        return weights.reshape(len(rows), -1, columns.shape[1])

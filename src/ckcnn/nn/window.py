@@ -29,10 +29,11 @@ from torch import Tensor
 
 BAND = 1.0  # rad per cell: the highest frequency that kernels may have
 _CUTOFF = 2.3  # rad per cell: the highest frequency that the window carries
-_SAFETY = 2.0  # the parts of the scheme are this much better than the tolerance asked for
+_SAFETY = 2.0  # near pairs are few, so what is meant for them may be coarser than the tolerance of the whole
 _QUADRATURE = 80  # Gauss-Legendre nodes; all integrands are smooth on a few cells
 _TABLE_STEPS = 64  # entries of a table per cell
-_DEAD_CELLS = 4  # before the cut-off of the present rises: the truncation of `g` must not hurt too much
+_FINE = 1e-6  # below this tolerance things are done more carefully
+_FIT = 1e-9  # smallest singular value of the fit, below which it would amplify rounding errors
 
 
 @dataclass(frozen=True)
@@ -53,16 +54,19 @@ class End:
     table: Tensor
     order: int
 
-    def terms(self, distances: Tensor) -> Tensor:
+    def terms(self, distances: Tensor, dtype: torch.dtype) -> Tensor:
         """The terms ``(..., Q)`` at distances in cells from the end; zero beyond the reach."""
         position = distances.clamp(0, self.reach) * _TABLE_STEPS + self.order
         first = position.floor() - (self.order // 2 - 1)
-        weights = _lagrange(position - first, self.order)  # (..., order)
+        weights = _lagrange((position - first).to(dtype), self.order)  # (..., order)
         rows = first.long()[..., None] + torch.arange(self.order, device=distances.device)
-        table = self.table.to(distances.device, distances.dtype)
         offsets = torch.arange(0, rows.numel(), self.order, device=distances.device)
         terms = torch.nn.functional.embedding_bag(
-            rows.flatten(), table, offsets, mode="sum", per_sample_weights=weights.flatten().to(table)
+            rows.flatten(),
+            self.table.to(distances.device, dtype),
+            offsets,
+            mode="sum",
+            per_sample_weights=weights.flatten(),
         )
         return terms.view(*distances.shape, -1)
 
@@ -88,8 +92,13 @@ class Window:
         return 2.02 * self._ramp_shape / (_CUTOFF - BAND)
 
     @property
+    def dead(self) -> int:
+        """Cells before the cut-off of the present rises, so that the truncation of ``g`` takes little from it."""
+        return 4 if self.tolerance >= _FINE else self.width
+
+    @property
     def _ramp_shape(self) -> float:
-        return 0.8 * self._digits
+        return self._digits - 2.5
 
     @property
     def _shape(self) -> float:
@@ -115,7 +124,7 @@ class Window:
 
     def cut_kernel(self, lags: Tensor, last: float, causal: bool) -> Tensor:
         """The cut-off of a kernel on ``[0, last]`` cells at some lags; a causal one starts to rise later."""
-        start = self.cut_off(lags - (_DEAD_CELLS if causal else 0))
+        start = self.cut_off(lags - (self.dead if causal else 0))
         return start * self.cut_off(last - lags)
 
     def grid_cut_off(self, ahead: int, count: int, first: float, last: float, causal: bool) -> Tensor:
@@ -135,7 +144,7 @@ class Window:
     @cached_property
     def present(self) -> End:
         """The end of a causal kernel at lag 0, where ``g`` is truncated as well."""
-        return self._end(max(_DEAD_CELLS + self.ramp, 2.0 * self.width), True)
+        return self._end(max(self.dead + self.ramp, 2.0 * self.width), True)
 
     @cached_property
     def edge(self) -> End:
@@ -144,7 +153,7 @@ class Window:
 
     def _end(self, reach: float, causal: bool) -> End:
         """Fits the terms to cosines and sines of all frequencies up to the band."""
-        order = 4 if self.tolerance >= 1e-6 else 8
+        order = 4 if self.tolerance >= _FINE else 8
         reach = math.ceil(reach)
         frequencies = torch.linspace(0, BAND, 64, dtype=torch.float64)[:, None]
         table = (torch.arange(reach * _TABLE_STEPS + 2 * order + 1, dtype=torch.float64) - order) / _TABLE_STEPS
@@ -152,12 +161,12 @@ class Window:
         nodes = reach / 2 * (1 - torch.cos(math.pi * (torch.arange(count, dtype=torch.float64) + 0.5) / count))
         values = torch.cat([torch.cos(frequencies * nodes), torch.sin(frequencies * nodes)])  # (W, N)
         left = torch.cat([torch.cos(frequencies * table), torch.sin(frequencies * table)])  # (W, U)
-        left = left * (1 - self.cut_off(table - (_DEAD_CELLS if causal else 0)))
+        left = left * (1 - self.cut_off(table - (self.dead if causal else 0)))
         if causal:
             left = left + self._truncated(frequencies, table)
-        fit = torch.linalg.pinv(values, rtol=self.tolerance / _SAFETY) @ left  # (N, U)
+        fit = torch.linalg.pinv(values, rtol=max(self.tolerance / _SAFETY, _FIT)) @ left  # (N, U)
         _, size, terms = torch.linalg.svd(left, full_matrices=False)
-        terms = terms[size > 0.5 * self.tolerance / _SAFETY * size[0]]  # (Q, U)
+        terms = terms[size > self.tolerance / _SAFETY * size[0]]  # (Q, U)
         return End(float(reach), nodes, fit @ terms.T, terms.T.contiguous(), order)
 
     def _truncated(self, frequencies: Tensor, table: Tensor) -> Tensor:
