@@ -92,7 +92,9 @@ class CKNet(nn.Module):
         nn.init.normal_(self.head.weight, std=0.01)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None, lengths: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None, lengths: Tensor | None = None
+    ) -> Tensor:
         """Maps ``(B, C, T)`` to ``(B, out)``, or ``(B, out, T)`` when every step is read.
 
         Args:

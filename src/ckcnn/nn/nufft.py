@@ -19,7 +19,11 @@ from ckcnn.nn.time_grid import Bags, NearPairs, TimeGrid
 from ckcnn.nn.window import BAND, End, Window
 
 _PROBES = (2, 4, 8)  # samples of the kernel per training sample when its band is looked for
-_SIGMAS = ((1.0, 1.5, 2.0, 3.0, 4.0), (6.0, 8.0), (12.0, 16.0))  # cells per training sample to choose from, for each of them
+_SIGMAS = (
+    (1.0, 1.5, 2.0, 3.0, 4.0),
+    (6.0, 8.0),
+    (12.0, 16.0),
+)  # cells per training sample to choose from, for each of them
 _SHARE = 0.3  # of the tolerance that frequencies above the band may take: most of them are carried as well
 
 
@@ -67,7 +71,13 @@ def enough_room(memory: Memory, sigma: float, window: Window) -> bool:
 
 
 def spread_conv(
-    x: Tensor, grid: TimeGrid, basis: Callable[[Tensor], Tensor], weight: Tensor, memory: Memory, sigma: float, window: Window
+    x: Tensor,
+    grid: TimeGrid,
+    basis: Callable[[Tensor], Tensor],
+    weight: Tensor,
+    memory: Memory,
+    sigma: float,
+    window: Window,
 ) -> Tensor:
     """Convolves samples ``(B, I, T)``: ``(B, O, T)``.
 
@@ -102,9 +112,7 @@ def spread_conv(
     return y.view(batch, length, -1).mT
 
 
-def _grid_basis(
-    basis: Callable[[Tensor], Tensor], memory: Memory, sigma: float, window: Window
-) -> tuple[Tensor, int]:
+def _grid_basis(basis: Callable[[Tensor], Tensor], memory: Memory, sigma: float, window: Window) -> tuple[Tensor, int]:
     """The discrete kernel's basis ``(K, D)``, and how many of its lags look ahead. In float64: it is a deconvolution."""
     last = sigma * (memory.past + memory.future)  # in cells, the first lag being 0
     margin = 4 * window.width

@@ -17,7 +17,7 @@ from ckcnn.nn.window import End, Window
 
 _TILE_ROWS = 8  # outputs that share one dense block of near samples
 _KEEP_ELEMENTS = 1 << 26  # weights of near pairs that are kept for the next layer; more are made again
-_CHUNK_ELEMENTS = 1 << 20  # weights, or products with them, that exist at once
+_CHUNK_ELEMENTS = 1 << 18  # weights, or products with them, that exist at once
 _BEYOND = 32  # samples: a gap longer than the memory counts as the memory and this much
 GRID_FACTOR = 32  # whole-number stamps go by FFT unless their grid is this many times longer than the samples
 REAL_FACTOR = 8  # the same for real-valued stamps, whose grid is finer
@@ -194,9 +194,7 @@ class NearPairs:
         columns: sample of each column, ``(X, S)``.
     """
 
-    def __init__(
-        self, grid: TimeGrid, memory: Memory, sigma: float, end: End, old: bool, dtype: torch.dtype
-    ) -> None:
+    def __init__(self, grid: TimeGrid, memory: Memory, sigma: float, end: End, old: bool, dtype: torch.dtype) -> None:
         self.grid, self.memory, self.sigma, self.end, self.old, self.dtype = grid, memory, sigma, end, old, dtype
         stamps = grid.stamps
         batch, length = stamps.shape

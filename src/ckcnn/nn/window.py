@@ -33,7 +33,7 @@ _SAFETY = 2.0  # near pairs are few, so what is meant for them may be coarser th
 _QUADRATURE = 80  # Gauss-Legendre nodes; all integrands are smooth on a few cells
 _TABLE_STEPS = 64  # entries of a table per cell
 _FINE = 1e-6  # below this tolerance things are done more carefully
-_FIT = 1e-9  # smallest singular value of the fit, below which it would amplify rounding errors
+_FIT = 2e-9  # smallest singular value of the fit, below which it would amplify rounding errors
 
 
 @dataclass(frozen=True)
