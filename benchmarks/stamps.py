@@ -58,7 +58,7 @@ def _step(net: nn.Module, x: Tensor, y: Tensor, times: Tensor | None) -> Step:
 
 
 def _cde_step(x: Tensor, y: Tensor, times: Tensor) -> Step:
-    """A neural CDE on the same series; as in its authors' examples, time is a channel of a spline through the samples."""
+    """A neural CDE on the same series; time is a channel of a spline through the samples."""
     import torchcde  # type: ignore[import-not-found]
 
     class Field(nn.Module):

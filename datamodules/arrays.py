@@ -93,8 +93,8 @@ class Arrays(SequenceDataModule):
             return step
         if not 1 / _USUAL_STEP <= step / self._given_unit <= _USUAL_STEP:
             warnings.warn(
-                f"{self.path}: the median gap of times is {step / self._given_unit:g} samples where about 1 is expected, "
-                f'so the kernel hardly sees more than one sample or changes too fast; set time_unit to "auto" ({step:g})',
+                f"{self.path}: the median gap of times is {step / self._given_unit:g} samples, expected about 1, "
+                f'so the memory is far too long or too short; set time_unit to "auto" (here {step:g})',
                 stacklevel=2,
             )
         return float(self._given_unit)

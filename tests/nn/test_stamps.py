@@ -193,8 +193,8 @@ def test_tiles_that_are_not_kept_change_nothing(monkeypatch: pytest.MonkeyPatch)
     layer, times = make_layer(), make_stamps("clustered", 150)
     x = torch.randn(2, 2, 150, dtype=torch.float64, requires_grad=True)
     kept = outcome(layer, x, times)
-    monkeypatch.setattr("ckcnn.nn.time_grid._KEEP_ELEMENTS", 0)
-    monkeypatch.setattr("ckcnn.nn.time_grid._CHUNK_ELEMENTS", 5000)
+    monkeypatch.setattr("ckcnn.nn.near_pairs._KEEP_ELEMENTS", 0)
+    monkeypatch.setattr("ckcnn.nn.near_pairs._CHUNK_ELEMENTS", 5000)
     assert error(outcome(layer, x, times), kept) <= 1e-12
 
 

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from ckcnn.nn.band import choose_sigma
 from ckcnn.nn.functional import basis_conv, fft_conv
-from ckcnn.nn.nufft import choose_sigma, enough_room, spread_conv
+from ckcnn.nn.nufft import enough_room, spread_conv
 from ckcnn.nn.positions import Memory
 from ckcnn.nn.time_grid import GRID_FACTOR, TimeGrid
 from ckcnn.nn.window import Window, window
@@ -104,9 +105,9 @@ def _plan(grid: TimeGrid, kernel: ContinuousKernel) -> tuple[float, Window] | No
             sigma = choose_sigma(kernel.exact_basis, kernel.weight, memory, goal)
     if sigma is None:
         warnings.warn(
-            f"the kernel is too fast for a relative error of {tolerance:g} in {dtype} by FFT, so real-valued stamps are "
-            "summed pair by pair, which is slow; allow a larger tolerance, or use a smoother kernel net or a smaller "
-            "omega_0",
+            f"the kernel is too fast for a relative error of {tolerance:g} in {dtype} by FFT, so real-valued stamps "
+            "are summed pair by pair, which is slow; allow a larger tolerance, or use a smoother kernel net or a "
+            "smaller omega_0",
             stacklevel=2,
         )
         return None

@@ -7,10 +7,10 @@ convolved with a discrete kernel ``g``, and the result is read with the same win
 
 which equals ``kernel(u) cut_off(u)`` if the spectrum of ``g`` is that of the right-hand side divided by the squared
 spectrum of the window, and if the right-hand side has no frequency above `cutoff`. The cut-off therefore is smooth: it
-rises from 0 to 1 over `ramp` cells inside either end of the kernel. What it takes away, ``near(u) = kernel(u) - far(u)``,
-concerns few pairs. It is a linear function of the kernel, and a short one: kernels up to the frequency `band` differ
-near their ends by few degrees of freedom. So ``near(u) = sum over q of  table[u, q] coefficient[q]``, with coefficients
-that are read off the kernel at a few nodes.
+rises from 0 to 1 over `ramp` cells inside either end of the kernel. What it takes away, ``near(u)``, the difference
+of ``kernel(u)`` and ``far(u)``, concerns few pairs. It is a linear function of the kernel, and a short one: kernels up
+to the frequency `band` differ near their ends by few degrees of freedom. So ``near(u)`` is the sum over q of
+``table[u, q] coefficient[q]``, with coefficients that are read off the kernel at a few nodes.
 
 Causality is exact: ``g[d]`` is set to zero up to the width of the window, so that two windows of a sample and a later
 one never meet. Near the end, where this would be missed, `table` makes up for it.
@@ -27,48 +27,14 @@ from functools import cached_property, lru_cache
 import torch
 from torch import Tensor
 
+from ckcnn.nn.kernel_end import TABLE_STEPS, End
+from ckcnn.nn.quadrature import bump, gauss
+
 BAND = 1.0  # rad per cell: the highest frequency that kernels may have
 _CUTOFF = 2.3  # rad per cell: the highest frequency that the window carries
 _SAFETY = 2.0  # near pairs are few, so what is meant for them may be coarser than the tolerance of the whole
-_QUADRATURE = 80  # Gauss-Legendre nodes; all integrands are smooth on a few cells
-_TABLE_STEPS = 64  # entries of a table per cell
 _FINE = 1e-6  # below this tolerance things are done more carefully
 _FIT = 2e-9  # smallest singular value of the fit, below which it would amplify rounding errors
-
-
-@dataclass(frozen=True)
-class End:
-    """What is left to do near one end of a kernel.
-
-    Attributes:
-        reach: in cells; pairs further away from the end need nothing.
-        nodes: distances from the end ``(N,)`` at which the kernel is read.
-        projection: ``(N, Q)``, from kernel values to coefficients.
-        table: ``(U, Q)``, the terms at distances ``(row - margin) / 64``.
-        order: points of the interpolation in the table.
-    """
-
-    reach: float
-    nodes: Tensor
-    projection: Tensor
-    table: Tensor
-    order: int
-
-    def terms(self, distances: Tensor, dtype: torch.dtype) -> Tensor:
-        """The terms ``(..., Q)`` at distances in cells from the end; zero beyond the reach."""
-        position = distances.clamp(0, self.reach) * _TABLE_STEPS + self.order
-        first = position.floor() - (self.order // 2 - 1)
-        weights = _lagrange((position - first).to(dtype), self.order)  # (..., order)
-        rows = first.long()[..., None] + torch.arange(self.order, device=distances.device)
-        offsets = torch.arange(0, rows.numel(), self.order, device=distances.device)
-        terms = torch.nn.functional.embedding_bag(
-            rows.flatten(),
-            self.table.to(distances.device, dtype),
-            offsets,
-            mode="sum",
-            per_sample_weights=weights.flatten(),
-        )
-        return terms.view(*distances.shape, -1)
 
 
 @dataclass(frozen=True)
@@ -112,15 +78,15 @@ class Window:
 
     def spectrum(self, frequencies: Tensor) -> Tensor:
         """The Fourier transform of the window at frequencies in rad per cell."""
-        nodes, weights = _gauss(-self.width / 2, self.width / 2)
+        nodes, weights = gauss(-self.width / 2, self.width / 2)
         return torch.cos(frequencies[:, None] * nodes) @ (weights * self.values(nodes))
 
     def cut_off(self, distances: Tensor) -> Tensor:
         """A smooth step from 0 to 1 within `ramp` cells of distance: the integral of a Kaiser-Bessel bump."""
         x = (distances / self.ramp).clamp(0, 1)[..., None]
-        nodes, weights = _gauss(0.0, 1.0)
-        total = (_bump(nodes, self._ramp_shape) * weights).sum()
-        return (_bump(x * nodes, self._ramp_shape) * weights * x).sum(-1) / total
+        nodes, weights = gauss(0.0, 1.0)
+        total = (bump(nodes, self._ramp_shape) * weights).sum()
+        return (bump(x * nodes, self._ramp_shape) * weights * x).sum(-1) / total
 
     def cut_kernel(self, lags: Tensor, last: float, causal: bool) -> Tensor:
         """The cut-off of a kernel on ``[0, last]`` cells at some lags; a causal one starts to rise later."""
@@ -156,7 +122,7 @@ class Window:
         order = 4 if self.tolerance >= _FINE else 8
         reach = math.ceil(reach)
         frequencies = torch.linspace(0, BAND, 64, dtype=torch.float64)[:, None]
-        table = (torch.arange(reach * _TABLE_STEPS + 2 * order + 1, dtype=torch.float64) - order) / _TABLE_STEPS
+        table = (torch.arange(reach * TABLE_STEPS + 2 * order + 1, dtype=torch.float64) - order) / TABLE_STEPS
         count = 8 + 2 * math.ceil(self._digits)
         nodes = reach / 2 * (1 - torch.cos(math.pi * (torch.arange(count, dtype=torch.float64) + 0.5) / count))
         values = torch.cat([torch.cos(frequencies * nodes), torch.sin(frequencies * nodes)])  # (W, N)
@@ -184,7 +150,7 @@ class Window:
     def _autocorrelation(self, z: Tensor) -> Tensor:
         """``(w * w)(z)``."""
         z = z.abs().clamp_max(self.width)[..., None]
-        nodes, weights = _gauss(0.0, 1.0)
+        nodes, weights = gauss(0.0, 1.0)
         length = self.width - z
         x = z - self.width / 2 + nodes * length
         return (self.values(x) * self.values(z - x) * weights * length).sum(-1)
@@ -206,35 +172,3 @@ def _inverse(window: Window, length: int) -> Tensor:
 @lru_cache(maxsize=64)
 def _grid_cut_off(window: Window, ahead: int, count: int, first: float, last: float, causal: bool) -> Tensor:
     return window.cut_kernel(torch.arange(count, dtype=torch.float64) - ahead + first, last, causal)
-
-
-def _gauss(start: float, stop: float) -> tuple[Tensor, Tensor]:
-    """Nodes and weights of Gauss and Legendre on an interval, from the eigenvalues of their recurrence."""
-    nodes, weights = _legendre(_QUADRATURE)
-    return start + (stop - start) / 2 * (nodes + 1), (stop - start) / 2 * weights
-
-
-@lru_cache(maxsize=1)
-def _legendre(count: int) -> tuple[Tensor, Tensor]:
-    k = torch.arange(1, count, dtype=torch.float64)
-    side = k / (4 * k.square() - 1).sqrt()
-    nodes, vectors = torch.linalg.eigh(torch.diag(side, 1) + torch.diag(side, -1))
-    return nodes, 2 * vectors[0].square()
-
-
-def _bump(x: Tensor, shape: float) -> Tensor:
-    return torch.special.i0e(shape * (1 - (2 * x - 1).square()).clamp_min(0).sqrt()) * torch.exp(
-        shape * ((1 - (2 * x - 1).square()).clamp_min(0).sqrt() - 1)
-    )
-
-
-def _lagrange(x: Tensor, order: int) -> Tensor:
-    """Weights ``(..., order)`` of the points 0, 1, ... at a place between them."""
-    weights = []
-    for a in range(order):
-        product = torch.ones_like(x)
-        for b in range(order):
-            if b != a:
-                product = product * ((x - b) / (a - b))
-        weights.append(product)
-    return torch.stack(weights, dim=-1)
