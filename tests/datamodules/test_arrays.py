@@ -161,7 +161,7 @@ class TestTimeUnit:
         assert module.recipe()["time_unit"] == module.time_unit
 
     def test_an_unlikely_unit_gets_a_warning(self, tmp_path: Path) -> None:
-        with pytest.warns(UserWarning, match=r"median gap of times is 0\.01 samples .* set time_unit to \"auto\""):
+        with pytest.warns(UserWarning, match=r"median gap of times is 0\.01 samples, .* set time_unit to \"auto\""):
             _ready(self.write(tmp_path, 0.0, 0.01))
 
     @pytest.mark.parametrize("unit", [0.0, -1.0, "second"])
