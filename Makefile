@@ -45,6 +45,7 @@ $(JUPYTER): $(INSTALLED)
 
 bench: install  ## speed and memory of a training step, about 15 minutes
 	$(RUN) -m benchmarks.step
+	$(RUN) -m benchmarks.stamps
 
 docs: install  ## build the documentation, docs/_build/html/index.html
 	$(RUN) -m sphinx -W --keep-going -n -q docs docs/_build/html

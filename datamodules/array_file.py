@@ -94,6 +94,20 @@ def check_times(times: NDArray[Any], shape: tuple[int, int], path: Path) -> None
         raise DataError(f"{path}: times must be numbers of shape {shape}, one for each step, got {times.shape}")
 
 
+def median_gap(path: Path) -> float:
+    """The median of the gaps between the stamps of a file, those of padding and of equal stamps left out; or 1."""
+    with open_arrays(path) as arrays:
+        times = read_array(arrays, "times", path)
+        lengths = read_array(arrays, "lengths", path) if "lengths" in arrays else None
+    if times.ndim != 2 or not np.issubdtype(times.dtype, np.number):
+        return 1.0  # it is refused when it is read
+    gaps = np.diff(times.astype(np.float64))
+    used = np.isfinite(gaps) & (gaps > 0)
+    if lengths is not None and lengths.shape == (len(times),):
+        used &= np.arange(1, times.shape[1]) < lengths[:, None]
+    return float(np.median(gaps[used])) if used.any() else 1.0
+
+
 def check_ascending(times: NDArray[Any], valid: NDArray[np.bool_], start: int, path: Path) -> None:
     """Stamps must not go backwards within a sequence."""
     back = np.argwhere((np.diff(times) < 0) & valid[:, 1:])

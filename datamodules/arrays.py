@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
+import warnings
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,7 @@ from ckcnn.tasks import TASKS
 
 _TASKS = [name for name, task in TASKS.items() if not task.from_tokens]
 _CHUNK_BYTES = 1 << 26
+_USUAL_STEP = 10.0  # a median gap of more samples, or less than its inverse, is probably another unit
 
 
 class Arrays(SequenceDataModule):
@@ -26,18 +29,29 @@ class Arrays(SequenceDataModule):
 
     It holds `x` ``(N, C, T)``, and `y`: whole numbers ``(N,)`` (classes) or ``(N, T)`` (a class at every step), or
     other numbers ``(N,)`` or ``(N, outputs)`` (values). It may hold `lengths` ``(N,)``, where sequences are shorter
-    than T; `times` ``(N, T)``, stamps in samples; and `split` ``(N,)``: "train", "val" and "test", or 0, 1 and 2.
+    than T; `times` ``(N, T)``, stamps; and `split` ``(N,)``: "train", "val" and "test", or 0, 1 and 2.
     Without "val" a tenth of the training sequences are held out, without `split` it is 70 / 15 / 15. The facts, such
     as the number of channels, are read from this file.
 
     Args:
         path: of the file.
         task: what `y` means, if its type does not say: ``"binary"`` for classes 0 and 1 with a single output.
+        time_unit: how much of `times` is one sample, the unit in which the network counts time: 0.01 for stamps in
+            seconds that are usually 10 ms apart, or ``"auto"`` for the median gap.
         shared: see `SequenceDataModule`.
     """
 
-    def __init__(self, path: str | os.PathLike[str], task: str | None = None, **shared: Any) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        task: str | None = None,
+        time_unit: float | Literal["auto"] = 1.0,
+        **shared: Any,
+    ) -> None:
         self.path = Path(path).expanduser()
+        if time_unit != "auto" and not (isinstance(time_unit, int | float) and 0 < time_unit < math.inf):
+            raise ValueError(f'time_unit must be a positive number or "auto", the median gap, got {time_unit!r}')
+        self._given_unit = time_unit
         if task is not None:
             check_choice("task", task, _TASKS)
             self.task = task
@@ -71,13 +85,30 @@ class Arrays(SequenceDataModule):
         with array_file.open_arrays(self.path) as arrays:
             return "times" in arrays
 
+    @cached_property
+    def time_unit(self) -> float:
+        """How much of `times` is one sample; 1 without `times`."""
+        if not self.stamped:
+            return 1.0
+        step = array_file.median_gap(self.path)
+        if self._given_unit == "auto":
+            return step
+        if not 1 / _USUAL_STEP <= step / self._given_unit <= _USUAL_STEP:
+            warnings.warn(
+                f"{self.path}: the median gap of times is {step / self._given_unit:g} samples, expected about 1, "
+                f'so the memory is far too long or too short; set time_unit to "auto" (here {step:g})',
+                stacklevel=2,
+            )
+        return float(self._given_unit)
+
     @property
     def files(self) -> tuple[str, ...]:  # type: ignore[override]
         """The one file, wherever it lies."""
         return (str(self.path.resolve()),)
 
     def recipe(self) -> dict[str, Any]:
-        return {"path": str(self.path.resolve()), "task": self.task}
+        unit = {"time_unit": self.time_unit} if self.stamped else {}
+        return {"path": str(self.path.resolve()), "task": self.task, **unit}
 
     def load(self) -> Iterator[RawSequences]:
         with array_file.open_arrays(self.path) as arrays:
@@ -114,7 +145,8 @@ class Arrays(SequenceDataModule):
         if "times" in parts:
             array_file.check_values("times", parts["times"], valid, start, self.path)
             array_file.check_ascending(parts["times"], valid, start, self.path)
-            parts["times"] = parts["times"].astype(np.float32)
+            stamps = parts["times"].astype(np.float64)  # Unix times in float32 are minutes apart
+            parts["times"] = np.where(valid, stamps - stamps[:, :1], 0.0) / self.time_unit
         return RawSequences(x.astype(np.float32), **parts, source=str(self.path))
 
     @cached_property

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +66,7 @@ class RawSequences:
         y: classes ``(N,)`` or ``(N, T)``, or values ``(N, outputs)``; the stream itself needs none.
         split: one of `TRAIN`, `VAL`, `TEST` for each sequence where the source has a split.
         lengths: number of valid steps ``(N,)`` where they differ.
-        times: stamps ``(N, T)`` where the source has them, in samples at full rate.
+        times: stamps ``(N, T)`` where the source has them, in samples at full rate, each sequence from 0.
         source: the file they come from, for messages.
     """
 
@@ -74,7 +74,7 @@ class RawSequences:
     y: NDArray[np.generic] | None = None
     split: NDArray[np.int8] | None = None
     lengths: NDArray[np.int64] | None = None
-    times: NDArray[np.float32] | None = None
+    times: NDArray[np.floating[Any]] | None = None
     source: str = ""
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:

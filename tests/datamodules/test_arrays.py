@@ -45,7 +45,8 @@ def test_everything_a_file_can_hold(name: str, tmp_path: Path) -> None:
     for row, source in enumerate(rows):
         length = int(arrays["lengths"][source])
         assert np.allclose(batch.x[row, :, :length], arrays["x"][source, :, :length])
-        assert np.allclose(batch.times[row, :length], arrays["times"][source, :length])
+        stamps = arrays["times"][source, :length]
+        assert np.allclose(batch.times[row, :length], stamps - stamps[0], rtol=0, atol=1e-12)
         assert (batch.times[row, length:] == batch.times[row, length - 1]).all()
     assert np.array_equal(batch.y, arrays["y"][rows])
 
@@ -137,3 +138,33 @@ def test_bad_files(tmp_path: Path) -> None:
             Arrays(tmp_path / name)
     with pytest.raises(ValueError, match="task must be one of classification"):
         Arrays(tmp_path / "mine.npz", task="clasification")
+
+
+class TestTimeUnit:
+    def write(self, path: Path, start: float, step: float) -> Path:
+        arrays = user_arrays()
+        arrays["times"] = start + step * np.arange(32) + np.zeros((60, 1))
+        return _write(path / "mine.npz", **arrays)
+
+    def test_unix_times_keep_their_differences(self, tmp_path: Path) -> None:
+        module = _ready(self.write(tmp_path, 1.7e9, 1.5))
+        times = module.dataset("train").__getitems__([0]).times
+        assert times is not None
+        assert times[0, :5].tolist() == [0.0, 1.5, 3.0, 4.5, 6.0]
+
+    @pytest.mark.parametrize("unit", [0.01, "auto"])
+    def test_stamps_in_seconds(self, unit: Any, tmp_path: Path) -> None:
+        module = _ready(self.write(tmp_path, 0.0, 0.01), time_unit=unit)
+        times = module.dataset("train").__getitems__([0]).times
+        assert np.allclose(times[0, :5], np.arange(5))
+        assert module.time_unit == pytest.approx(0.01)
+        assert module.recipe()["time_unit"] == module.time_unit
+
+    def test_an_unlikely_unit_gets_a_warning(self, tmp_path: Path) -> None:
+        with pytest.warns(UserWarning, match=r"median gap of times is 0\.01 samples, .* set time_unit to \"auto\""):
+            _ready(self.write(tmp_path, 0.0, 0.01))
+
+    @pytest.mark.parametrize("unit", [0.0, -1.0, "second"])
+    def test_other_units_are_refused(self, unit: Any, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match='time_unit must be a positive number or "auto"'):
+            Arrays(self.write(tmp_path, 0.0, 1.0), time_unit=unit)

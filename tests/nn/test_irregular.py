@@ -49,7 +49,8 @@ def test_equals_the_weighted_sum(length: int, stamps: str) -> None:
 
 def by_pairs(layer: CKConv, x: Tensor, times: Tensor, monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     with monkeypatch.context() as patch:
-        patch.setattr("ckcnn.nn.irregular._on_grid", lambda stamps: False)
+        patch.setattr("ckcnn.nn.irregular.GRID_FACTOR", 0)
+        patch.setattr(layer, "stamps", "exact")
         return outcome(layer, x, times)
 
 

@@ -11,6 +11,7 @@ from ckcnn.nn.multiscale import MultiscaleSiren
 from ckcnn.nn.network import CKBackbone, CKNet, CKTextNet
 from ckcnn.nn.normalization import StepNorm
 from ckcnn.nn.regularization import kernel_penalty
+from ckcnn.nn.time_grid import TimeGrid
 
 __all__ = [
     "CKBackbone",
@@ -27,6 +28,7 @@ __all__ = [
     "MultiscaleSiren",
     "Siren",
     "StepNorm",
+    "TimeGrid",
     "fft_conv",
     "keep_memory",
     "kernel_penalty",

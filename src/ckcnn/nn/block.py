@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ckcnn.nn.checks import check_choice
 from ckcnn.nn.normalization import NORMS, Norm
+from ckcnn.nn.time_grid import TimeGrid
 
 ConvFactory = Callable[[int, int], nn.Module]
 """Makes a convolution from in to out channels, such as ``functools.partial(CKConv, horizon=784)``."""
@@ -42,7 +43,7 @@ class CKBlock(nn.Module):
         same = in_channels == out_channels
         self.shortcut = nn.Identity() if same else PointwiseConv(in_channels, out_channels, kernel_size=1)
 
-    def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:
         """Maps ``(B, C_in, T) -> (B, C_out, T)``; `dt` and `times` as in `CKConv.forward`."""
         y = self.dropout(self.norm1(self.conv1(x, dt, times)).relu_())
         y = self.dropout(self.norm2(self.conv2(y, dt, times)).relu_())

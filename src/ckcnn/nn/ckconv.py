@@ -4,14 +4,19 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import torch
 from torch import Tensor, nn
 
-from ckcnn.nn.checks import check_counts, check_dt, check_fraction, check_horizon, check_signal, check_times
+from ckcnn.nn.checks import check_choice, check_counts, check_dt, check_fraction, check_horizon, check_signal
 from ckcnn.nn.functional import basis_conv, fft_conv, full_precision
-from ckcnn.nn.irregular import ContinuousKernel, regular_step, stamped_conv
-from ckcnn.nn.kernels import KernelFactory, Siren, check_kernel_net
+from ckcnn.nn.irregular import ContinuousKernel, stamped_conv
+from ckcnn.nn.kernels import KernelFactory, KernelNet, Siren, check_kernel_net
 from ckcnn.nn.positions import Memory, smooth
+from ckcnn.nn.time_grid import TimeGrid
+
+Stamps = Literal["auto", "exact"]
 
 
 class CKConv(nn.Module):
@@ -39,6 +44,9 @@ class CKConv(nn.Module):
         bias: whether to add a learned constant to each output channel.
         causal: whether the memory lies in the past; otherwise half of it lies in the future.
         weight_dropout: fraction of the sampled kernel values that training sets to zero.
+        stamps: how real-valued `times` are convolved: ``"auto"`` by a non-uniform FFT where the kernel is smooth enough
+            for it, ``"exact"`` always pair by pair, which takes a time that grows with the square of the length.
+        tolerance: relative error that ``"auto"`` may make.
     """
 
     def __init__(
@@ -50,13 +58,19 @@ class CKConv(nn.Module):
         bias: bool = True,
         causal: bool = True,
         weight_dropout: float = 0.0,
+        stamps: Stamps = "auto",
+        tolerance: float = 1e-5,
     ) -> None:
         super().__init__()
         check_counts(in_channels=in_channels, out_channels=out_channels)
         check_horizon(horizon)
         check_fraction("weight_dropout", weight_dropout)
+        check_choice("stamps", stamps, get_args(Stamps))
+        if not 0 < tolerance < 1:
+            raise ValueError(f"tolerance must lie in (0, 1), a relative error such as 1e-5, got {tolerance!r}")
         self.in_channels, self.out_channels = in_channels, out_channels
         self.memory, self.weight_dropout = Memory(horizon, causal), weight_dropout
+        self.stamps, self.tolerance = stamps, tolerance
         self.kernel_net = kernel(out_channels * in_channels)
         check_kernel_net(self.kernel_net, out_channels * in_channels)
         self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
@@ -67,28 +81,28 @@ class CKConv(nn.Module):
         return self.memory.horizon
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # complex numbers are not for the compiler yet
-    def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:
         """Convolves ``(B, I, T) -> (B, O, T)``.
 
         Args:
             x: signal.
             dt: sampling step in training samples: 2 is half the training rate, 0.5 twice the rate.
             times: the stamp of every sample, ``(B, T)``, in training samples, instead of `dt`. Equal steps are the
-                same as `dt`; otherwise each sample counts with the stretch of time that it stands for.
+                same as `dt`; otherwise each sample counts with the stretch of time that it stands for. Several layers
+                can share one `TimeGrid`, which looks at the stamps once.
 
         Raises:
             ValueError: if an argument does not fit; the message says what was expected.
         """
         check_signal(x, self.in_channels, self.kernel_net.read_out.bias.dtype)
         check_dt(dt)
-        if times is not None:
-            check_times(times, x)
+        grid = TimeGrid.of(times, x)
+        if grid is not None:
             if dt != 1.0:
                 raise ValueError(f"times already hold the sampling step, leave dt at 1.0 (got {dt})")
-            step = regular_step(times)
-            if step is None:
-                return self._forward_stamped(x, times)
-            dt = step
+            if grid.step is None:
+                return self._forward_stamped(x, grid)
+            dt = grid.step
         with full_precision(x.device):
             basis, weight, ahead = self._parts(x.shape[-1], dt)
             if self.training and self.weight_dropout:
@@ -142,11 +156,25 @@ class CKConv(nn.Module):
         weight = torch.cat([layer.weight, layer.bias[:, None]], dim=1)
         return weight.view(self.out_channels, self.in_channels, -1)
 
-    def _forward_stamped(self, x: Tensor, times: Tensor) -> Tensor:
+    def _forward_stamped(self, x: Tensor, grid: TimeGrid) -> Tensor:
         with full_precision(x.device):
-            weight = self._read_out()
             dropout = self._drop if self.training and self.weight_dropout else None
-            return stamped_conv(x, times, ContinuousKernel(self.memory, self._basis, weight, dropout), self.bias)
+            kernel = ContinuousKernel(
+                self.memory,
+                self._basis,
+                self._read_out(),
+                dropout,
+                self._exact_basis,
+                self.tolerance if self.stamps == "auto" else None,
+            )
+            return stamped_conv(x, grid, kernel, self.bias)
+
+    def _exact_basis(self, lags: Tensor) -> Tensor:
+        """`_basis` in float64: rounding errors have all frequencies and would hide how fast a kernel is."""
+        state = {f"net.{name}": value.double() for name, value in self.kernel_net.state_dict().items()}
+        p = self.memory.coordinates(lags).to(self.kernel_net.read_out.bias.device)
+        basis: Tensor = torch.func.functional_call(_Basis(self.kernel_net), state, (p,))
+        return torch.cat([basis, torch.ones_like(basis[:1])])
 
     def _drop(self, kernel: Tensor) -> Tensor:
         return nn.functional.dropout(kernel, self.weight_dropout)
@@ -154,3 +182,14 @@ class CKConv(nn.Module):
     def extra_repr(self) -> str:
         memory = f"horizon={self.horizon}" + ("" if self.memory.causal else ", causal=False")
         return f"{self.in_channels}, {self.out_channels}, {memory}"
+
+
+class _Basis(nn.Module):
+    """The basis of a kernel net as a module, so that it can be called with other parameters."""
+
+    def __init__(self, net: KernelNet) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, p: Tensor) -> Tensor:
+        return self.net.basis(p)

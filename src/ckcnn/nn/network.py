@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from ckcnn.nn.block import CKBlock, ConvFactory
 from ckcnn.nn.checks import check_choice, check_counts, check_fraction, check_signal
 from ckcnn.nn.normalization import Norm
+from ckcnn.nn.time_grid import TimeGrid
 
 Readout = Literal["last", "last_valid", "mean", "every_step"]
 
@@ -32,8 +33,12 @@ class CKBackbone(nn.Module):
         check_fraction("dropout", dropout)
         self.blocks = nn.ModuleList(CKBlock(a, b, conv, norm, dropout) for a, b in pairwise(channels))
 
-    def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None) -> Tensor:
-        """Maps ``(B, C_in, T) -> (B, C_out, T)``; `dt` and `times` as in `CKConv.forward`."""
+    def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:
+        """Maps ``(B, C_in, T) -> (B, C_out, T)``; `dt` and `times` as in `CKConv.forward`.
+
+        Stamps are looked at once: all blocks get the same `TimeGrid`.
+        """
+        times = TimeGrid.of(times, x)
         for block in self.blocks:
             x = block(x, dt, times)
         return x
@@ -87,7 +92,9 @@ class CKNet(nn.Module):
         nn.init.normal_(self.head.weight, std=0.01)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None, lengths: Tensor | None = None
+    ) -> Tensor:
         """Maps ``(B, C, T)`` to ``(B, out)``, or ``(B, out, T)`` when every step is read.
 
         Args:
@@ -154,7 +161,7 @@ class CKTextNet(nn.Module):
         nn.init.normal_(self.embedding.weight, std=0.01)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, tokens: Tensor, dt: float = 1.0, times: Tensor | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:
         """Maps tokens ``(B, T)`` to the scores of the next one at every step, ``(B, V, T)``."""
         if tokens.dim() != 2 or 0 in tokens.shape or tokens.dtype not in (torch.int32, torch.int64):
             raise ValueError(

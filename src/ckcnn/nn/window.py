@@ -1,0 +1,174 @@
+"""How a sum over real-valued lags becomes a sum over a grid: window, cut-off and what is left near the kernel's ends.
+
+All lengths here are in cells of the grid. A sample is spread over `width` cells with the window ``w``, the grid is
+convolved with a discrete kernel ``g``, and the result is read with the same window. A pair at lag ``u`` then meets
+
+    far(u) = sum over d of  g[d] (w * w)(u - d)
+
+which equals ``kernel(u) cut_off(u)`` if the spectrum of ``g`` is that of the right-hand side divided by the squared
+spectrum of the window, and if the right-hand side has no frequency above `cutoff`. The cut-off therefore is smooth: it
+rises from 0 to 1 over `ramp` cells inside either end of the kernel. What it takes away, ``near(u)``, the difference
+of ``kernel(u)`` and ``far(u)``, concerns few pairs. It is a linear function of the kernel, and a short one: kernels up
+to the frequency `band` differ near their ends by few degrees of freedom. So ``near(u)`` is the sum over q of
+``table[u, q] coefficient[q]``, with coefficients that are read off the kernel at a few nodes.
+
+Causality is exact: ``g[d]`` is set to zero up to the width of the window, so that two windows of a sample and a later
+one never meet. Near the end, where this would be missed, `table` makes up for it.
+"""
+
+# D kernel lags on the grid, N nodes, Q terms, U lags of a table, W design frequencies
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import torch
+from torch import Tensor
+
+from ckcnn.nn.kernel_end import TABLE_STEPS, End
+from ckcnn.nn.quadrature import bump, gauss
+
+BAND = 1.0  # rad per cell: the highest frequency that kernels may have
+_CUTOFF = 2.3  # rad per cell: the highest frequency that the window carries
+_SAFETY = 2.0  # near pairs are few, so what is meant for them may be coarser than the tolerance of the whole
+_FINE = 1e-6  # below this tolerance things are done more carefully
+_FIT = 2e-9  # smallest singular value of the fit, below which it would amplify rounding errors
+
+
+@dataclass(frozen=True)
+class Window:
+    """The window, and the cut-off that goes with it, for a relative error below `tolerance`."""
+
+    tolerance: float
+
+    @cached_property
+    def _digits(self) -> float:
+        return math.log(_SAFETY / self.tolerance)
+
+    @cached_property
+    def width(self) -> int:
+        """Cells over which a sample is spread."""
+        return math.ceil(self._digits / math.sqrt(math.pi**2 - math.pi * _CUTOFF) - 0.25)
+
+    @cached_property
+    def ramp(self) -> float:
+        """Cells over which the cut-off rises from 0 to 1."""
+        return 2.02 * self._ramp_shape / (_CUTOFF - BAND)
+
+    @property
+    def dead(self) -> int:
+        """Cells before the cut-off of the present rises, so that the truncation of ``g`` takes little from it."""
+        return 4 if self.tolerance >= _FINE else self.width
+
+    @property
+    def _ramp_shape(self) -> float:
+        return self._digits - 2.5
+
+    @property
+    def _shape(self) -> float:
+        """The exponent of the window: a narrow spectrum against a steep edge."""
+        return 0.976 * self.width * (math.pi - _CUTOFF / 2)
+
+    def values(self, distances: Tensor) -> Tensor:
+        """The window ``exp(b (sqrt(1 - (2 z / width)^2) - 1))`` at distances ``z`` in cells (FINUFFT's choice)."""
+        inside = 1 - (2 / self.width * distances).square()
+        return torch.exp(self._shape * (inside.clamp_min(0).sqrt() - 1)) * (inside >= 0)
+
+    def spectrum(self, frequencies: Tensor) -> Tensor:
+        """The Fourier transform of the window at frequencies in rad per cell."""
+        nodes, weights = gauss(-self.width / 2, self.width / 2)
+        return torch.cos(frequencies[:, None] * nodes) @ (weights * self.values(nodes))
+
+    def cut_off(self, distances: Tensor) -> Tensor:
+        """A smooth step from 0 to 1 within `ramp` cells of distance: the integral of a Kaiser-Bessel bump."""
+        x = (distances / self.ramp).clamp(0, 1)[..., None]
+        nodes, weights = gauss(0.0, 1.0)
+        total = (bump(nodes, self._ramp_shape) * weights).sum()
+        return (bump(x * nodes, self._ramp_shape) * weights * x).sum(-1) / total
+
+    def cut_kernel(self, lags: Tensor, last: float, causal: bool) -> Tensor:
+        """The cut-off of a kernel on ``[0, last]`` cells at some lags; a causal one starts to rise later."""
+        start = self.cut_off(lags - (self.dead if causal else 0))
+        return start * self.cut_off(last - lags)
+
+    def grid_cut_off(self, ahead: int, count: int, first: float, last: float, causal: bool) -> Tensor:
+        """`cut_kernel` at the lags ``-ahead, 1 - ahead, ...`` of a grid, for a kernel that starts at ``-first``."""
+        return _grid_cut_off(self, ahead, count, first, last, causal)
+
+    def grid_kernel(self, samples: Tensor, causal: bool) -> Tensor:
+        """The discrete kernel ``g`` ``(K, D)`` of samples ``(K, D)`` that fade to 0 well before their last ones."""
+        length = samples.shape[-1]
+        g = torch.fft.irfft(torch.fft.rfft(samples) * self.inverse(length).to(samples.device), length)
+        return g * (torch.arange(length, device=g.device) > self.width) if causal else g
+
+    def inverse(self, length: int) -> Tensor:
+        """One over the squared spectrum of the window, 0 above the cut-off, at the frequencies of an rfft."""
+        return _inverse(self, length)
+
+    @cached_property
+    def present(self) -> End:
+        """The end of a causal kernel at lag 0, where ``g`` is truncated as well."""
+        return self._end(max(self.dead + self.ramp, 2.0 * self.width), True)
+
+    @cached_property
+    def edge(self) -> End:
+        """The other end, and both ends of a centred kernel."""
+        return self._end(self.ramp, False)
+
+    def _end(self, reach: float, causal: bool) -> End:
+        """Fits the terms to cosines and sines of all frequencies up to the band."""
+        order = 4 if self.tolerance >= _FINE else 8
+        reach = math.ceil(reach)
+        frequencies = torch.linspace(0, BAND, 64, dtype=torch.float64)[:, None]
+        table = (torch.arange(reach * TABLE_STEPS + 2 * order + 1, dtype=torch.float64) - order) / TABLE_STEPS
+        count = 8 + 2 * math.ceil(self._digits)
+        nodes = reach / 2 * (1 - torch.cos(math.pi * (torch.arange(count, dtype=torch.float64) + 0.5) / count))
+        values = torch.cat([torch.cos(frequencies * nodes), torch.sin(frequencies * nodes)])  # (W, N)
+        left = torch.cat([torch.cos(frequencies * table), torch.sin(frequencies * table)])  # (W, U)
+        left = left * (1 - self.cut_off(table - (self.dead if causal else 0)))
+        if causal:
+            left = left + self._truncated(frequencies, table)
+        fit = torch.linalg.pinv(values, rtol=max(self.tolerance / _SAFETY, _FIT)) @ left  # (N, U)
+        _, size, terms = torch.linalg.svd(left, full_matrices=False)
+        terms = terms[size > self.tolerance / _SAFETY * size[0]]  # (Q, U)
+        return End(float(reach), nodes, fit @ terms.T, terms.T.contiguous(), order)
+
+    def _truncated(self, frequencies: Tensor, table: Tensor) -> Tensor:
+        """What the truncation of ``g`` takes from ``far`` near the present, for cosines and sines: ``(W, U)``."""
+        length = 512
+        lags = torch.arange(length, dtype=torch.float64)
+        lags = torch.where(lags < length // 2, lags, lags - length)
+        waves = torch.cat([torch.cos(frequencies * lags), torch.sin(frequencies * lags)])
+        whole = self.grid_kernel(waves * self.cut_kernel(lags, length / 4, True), False)
+        lost = lags.abs() <= 2 * self.width
+        lost &= lags <= self.width
+        pairs = self._autocorrelation(table[:, None] - lags[lost])  # (U, D)
+        return whole[:, lost] @ pairs.T
+
+    def _autocorrelation(self, z: Tensor) -> Tensor:
+        """``(w * w)(z)``."""
+        z = z.abs().clamp_max(self.width)[..., None]
+        nodes, weights = gauss(0.0, 1.0)
+        length = self.width - z
+        x = z - self.width / 2 + nodes * length
+        return (self.values(x) * self.values(z - x) * weights * length).sum(-1)
+
+
+@lru_cache(maxsize=8)
+def window(tolerance: float) -> Window:
+    """The window for a tolerance; its tables are made once."""
+    return Window(tolerance)
+
+
+@lru_cache(maxsize=64)
+def _inverse(window: Window, length: int) -> Tensor:
+    frequencies = 2 * math.pi / length * torch.arange(length // 2 + 1, dtype=torch.float64)
+    inverse = 1 / window.spectrum(frequencies).square()
+    return inverse * (frequencies <= _CUTOFF)
+
+
+@lru_cache(maxsize=64)
+def _grid_cut_off(window: Window, ahead: int, count: int, first: float, last: float, causal: bool) -> Tensor:
+    return window.cut_kernel(torch.arange(count, dtype=torch.float64) - ahead + first, last, causal)
