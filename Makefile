@@ -4,9 +4,10 @@ RUN := .venv/bin/python
 INSTALLED := .venv/.installed
 PARALLEL := --numprocesses auto --dist worksteal --maxprocesses 4
 JUPYTER := .venv/.jupyter
+OLDEST ?= .venv-oldest
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint types test test-all fit notebooks bench docs clean
+.PHONY: help install lint types test test-all test-oldest fit notebooks bench docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -32,6 +33,12 @@ test: lint types  ## style, types and the quick tests
 test-all: lint types  ## the same and the long trainings
 	$(RUN) -m pytest $(PARALLEL) -m ''
 
+test-oldest:  ## the quick tests with the lowest versions that setup.cfg allows
+	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	$(PYTHON) tests/oldest.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/constraints.txt --editable '.[dev]'
+	$(OLDEST)/bin/python -m pytest $(PARALLEL) $(TESTS)
+
 fit: install  ## train and test the smallest real example
 	$(RUN) -m ckcnn fit --config digits.yaml
 	$(RUN) -m ckcnn test --config digits.yaml
@@ -50,6 +57,6 @@ bench: install  ## speed and memory of a training step, about 15 minutes
 docs: install  ## build the documentation, docs/_build/html/index.html
 	$(RUN) -m sphinx -W --keep-going -n -q docs docs/_build/html
 
-clean:  ## remove .venv and all caches
-	rm -rf .venv docs/_build .mypy_cache .ruff_cache .pytest_cache *.egg-info src/*.egg-info
+clean:  ## remove the environments and all caches
+	rm -rf .venv $(OLDEST) docs/_build .mypy_cache .ruff_cache .pytest_cache *.egg-info src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from lightning_utilities.core.rank_zero import rank_zero_info
+from pytorch_lightning.utilities import rank_zero_info  # which knows the rank, also before there is a trainer
 
 
 def requeue() -> bool:
