@@ -66,7 +66,6 @@ class CKConv(nn.Module):
         """The length of the memory in training samples."""
         return self.memory.horizon
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # complex numbers are not for the compiler yet
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None) -> Tensor:
         """Convolves ``(B, I, T) -> (B, O, T)``.
 

@@ -1,0 +1,45 @@
+"""The operators that this library registers with PyTorch, in the namespace ``ckcnn``.
+
+A registered operator is one node for compilers and exporters: they ask its *fake* for shapes and types, and never look
+into its kernel. `torch.library.Library` instead of the decorator `torch.library.custom_op` because it takes half the
+time per call, which small shapes notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+KERNELS: dict[OpOverload, Callable[..., Any]] = {}
+"""What each operator really runs, for tools that look inside, such as the counter of `benchmarks.operators`."""
+
+_LIBRARY = torch.library.Library("ckcnn", "DEF")
+
+
+def define(
+    schema: str,
+    kernel: Callable[..., Any],
+    fake: Callable[..., Any],
+    setup_context: Callable[..., None],
+    backward: Callable[..., Any],
+) -> OpOverload:
+    """Register an operator for all devices.
+
+    Args:
+        schema: its name and arguments, such as ``"twice(Tensor x) -> Tensor"``.
+        kernel: what it computes, with ordinary tensor functions; knows nothing of autograd.
+        fake: results of the right shapes and types, without values.
+        setup_context: saves what `backward` needs.
+        backward: the gradients of all arguments.
+    """
+    name = schema[: schema.index("(")]
+    _LIBRARY.define(schema)
+    _LIBRARY.impl(name, kernel, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"ckcnn::{name}", fake, lib=_LIBRARY)
+    torch.library.register_autograd(f"ckcnn::{name}", backward, setup_context=setup_context, lib=_LIBRARY)
+    operator: OpOverload = getattr(torch.ops.ckcnn, name).default
+    KERNELS[operator] = kernel
+    return operator
