@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ckcnn.nn.checks import check_counts, check_dt, check_fraction, check_horizon, check_signal, check_times
 from ckcnn.nn.functional import basis_conv, fft_conv, full_precision
+from ckcnn.nn.grid import coordinate_grid
 from ckcnn.nn.irregular import ContinuousKernel, regular_step, stamped_conv
 from ckcnn.nn.kernels import KernelFactory, Siren, check_kernel_net
 from ckcnn.nn.positions import Memory, smooth
@@ -124,11 +125,11 @@ class CKConv(nn.Module):
 
     def _parts(self, length: int, dt: float, smoothed: bool = True) -> tuple[Tensor, Tensor, int]:
         """Basis ``(K, L)`` and read-out ``(O, I, K)`` of the kernel on a grid, and how many lags lie ahead."""
-        lags, ahead = self.memory.grid(length, dt)
-        weight = self._read_out()
-        basis = self._basis(lags)
+        p, ahead = coordinate_grid(self.memory, length, dt, self.kernel_net.read_out.bias)
+        basis, weight = self.kernel_net.parts(p)
         if dt < 1 and smoothed:
             basis = smooth(basis, dt)
+        weight = weight.view(self.out_channels, self.in_channels, -1)
         return basis if dt == 1 else dt * basis, weight, ahead
 
     def _basis(self, lags: Tensor) -> Tensor:

@@ -4,21 +4,17 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.amp.autocast_mode import is_autocast_available
 from torch.func import vjp
 
 from ckcnn.nn.operators import define
 from ckcnn.nn.plan import make_plan
+from ckcnn.nn.precision import full_precision
 from ckcnn.nn.spectral import convolve, convolve_backward
 
-_AUTOCAST_DEVICES = frozenset(
-    kind for kind in ("cpu", "cuda", "xpu", "mps", "hpu", "mtia", "maia", "xla") if is_autocast_available(kind)
-)  # asked once: compilers do not know the question
 _Four = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
@@ -68,20 +64,6 @@ def plain_conv(
     return (y if bias is None else y + bias[:, None].to(plan.dtype)).to(x.dtype)
 
 
-def full_precision(device: torch.device) -> AbstractContextManager[object]:
-    """Switch autocast off: half precision is too coarse for an FFT and for the phases of a kernel net."""
-    if device.type in _AUTOCAST_DEVICES and torch.is_autocast_enabled(device.type):
-        return torch.autocast(device.type, enabled=False)
-    return nullcontext()
-
-
-def _kernel(
-    x: Tensor, kernel: Tensor, weight: Tensor | None, bias: Tensor | None, advance: int, n: int | None, keep: bool
-) -> _Four:
-    with full_precision(x.device):
-        return convolve(x, kernel, weight, bias, advance, n, keep)
-
-
 def _fake(
     x: Tensor, kernel: Tensor, weight: Tensor | None, bias: Tensor | None, advance: int, n: int | None, keep: bool
 ) -> _Four:
@@ -129,8 +111,7 @@ def _backward_kernel(
     n: int | None,
     needs: list[bool],
 ) -> _Four:
-    with full_precision(x.device):
-        grads = convolve_backward(grad, x, kernel, weight, (x_hat, rows, whole), advance, n, needs)
+    grads = convolve_backward(grad, x, kernel, weight, (x_hat, rows, whole), advance, n, needs)
     types = (x, kernel, kernel if weight is None else weight, kernel)
     a, b, c, d = (like.new_empty(0) if g is None else g.to(like.dtype) for g, like in zip(grads, types, strict=True))
     return a, b, c, d
@@ -183,7 +164,7 @@ def _pull_second(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
 _conv = define(
     "conv(Tensor x, Tensor kernel, Tensor? weight, Tensor? bias, SymInt advance, SymInt? n, bool keep)"
     " -> (Tensor, Tensor, Tensor, Tensor)",
-    *(_kernel, _fake, _save, _pull),
+    *(convolve, _fake, _save, _pull),
 )
 _conv_backward = define(
     "conv_backward(Tensor grad, Tensor x, Tensor kernel, Tensor? weight, Tensor x_hat, Tensor rows, Tensor whole,"

@@ -7,7 +7,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from ckcnn.nn.checks import check_signal
-from ckcnn.nn.conv_operator import full_precision, spectral_conv
+from ckcnn.nn.conv_operator import spectral_conv
+from ckcnn.nn.precision import full_precision
 
 __all__ = ["basis_conv", "fft_conv", "full_precision"]
 

@@ -11,7 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch._ops import OpOverload
+
+from ckcnn.nn.precision import full_precision
 
 KERNELS: dict[OpOverload, Callable[..., Any]] = {}
 """What each operator really runs, for tools that look inside, such as the counter of `benchmarks.operators`."""
@@ -30,16 +33,22 @@ def define(
 
     Args:
         schema: its name and arguments, such as ``"twice(Tensor x) -> Tensor"``.
-        kernel: what it computes, with ordinary tensor functions; knows nothing of autograd.
+        kernel: what it computes, with ordinary tensor functions; knows nothing of autograd, and of autocast neither:
+            it always runs in the types of its arguments.
         fake: results of the right shapes and types, without values.
         setup_context: saves what `backward` needs.
         backward: the gradients of all arguments.
     """
+
+    def run(first: Tensor, *rest: Any) -> Any:
+        with full_precision(first.device):
+            return kernel(first, *rest)
+
     name = schema[: schema.index("(")]
     _LIBRARY.define(schema)
-    _LIBRARY.impl(name, kernel, "CompositeExplicitAutograd")
+    _LIBRARY.impl(name, run, "CompositeExplicitAutograd")
     torch.library.register_fake(f"ckcnn::{name}", fake, lib=_LIBRARY)
     torch.library.register_autograd(f"ckcnn::{name}", backward, setup_context=setup_context, lib=_LIBRARY)
     operator: OpOverload = getattr(torch.ops.ckcnn, name).default
-    KERNELS[operator] = kernel
+    KERNELS[operator] = run
     return operator

@@ -98,7 +98,7 @@ def to_frequency(x: Tensor, plan: Plan, conjugate: bool = False) -> Tensor:
     batch, channels, length = x.shape
     step = min(plan.channels_at_once(), channels)
     padded = x.new_empty(batch, step, plan.n, dtype=plan.dtype)
-    padded[..., length:] = 0
+    padded[..., length:].zero_()
     if step == channels:
         padded[..., :length] = x
         return _transposed_spectrum(padded, conjugate).contiguous()
