@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from ckcnn.nn.checks import check_choice, check_counts
-from ckcnn.nn.siren_operator import siren_parts
+from ckcnn.nn.siren_parts import siren_parts
 
 SirenInit = Literal["siren", "paper", "reference"]
 

@@ -10,7 +10,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from ckcnn.nn.checks import check_counts
 from ckcnn.nn.kernels import KernelNet
-from ckcnn.nn.siren_operator import siren_parts
+from ckcnn.nn.siren_parts import siren_parts
 
 _LOWEST = 1.0  # rad: below it a sine over [-1, 1] is close to a straight line
 _GAIN = 60.0  # sets how fast the second layer learns, not where it starts; of 30, 60 and 100 the best

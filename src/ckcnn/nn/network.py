@@ -115,7 +115,7 @@ class CKNet(nn.Module):
             valid = torch.arange(y.shape[-1], device=y.device) < lengths[:, None]
             return (y * valid[:, None]).sum(-1) / lengths[:, None]
         if lengths is not None:
-            return y[torch.arange(len(y), device=y.device), :, lengths - 1]
+            return y[torch.arange(y.shape[0], device=y.device), :, lengths - 1]
         return y[..., -1]
 
 
