@@ -107,7 +107,7 @@ class _SampledGradient(KernelGradient):
 
     def of_parts(self) -> tuple[Tensor, Tensor | None]:
         spectrum = self.pieces[0] if len(self.pieces) == 1 else torch.cat(self.pieces)
-        return self.kernel.transform_back(spectrum.movedim(0, -1).conj()), None
+        return self.kernel.transform_back(torch.conj_physical(spectrum.movedim(0, -1))), None
 
 
 class FactoredKernel(KernelSpectrum):
@@ -171,7 +171,8 @@ class _FactoredGradient(KernelGradient):
 
     def of_parts(self) -> tuple[Tensor, Tensor | None]:
         rows = self.rows[0] if len(self.rows) == 1 else torch.cat(self.rows)
+        rows[:, 1].neg_()  # not conjugate any more
         spectrum = torch.view_as_complex(rows.permute(2, 0, 1).contiguous())  # (K, F)
         assert self.weight is not None
         weight = self.weight.view(self.kernel.plan.out_channels, self.kernel.plan.in_channels, -1)
-        return self.kernel.transform_back(spectrum.conj()), weight
+        return self.kernel.transform_back(spectrum), weight

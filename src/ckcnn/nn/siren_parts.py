@@ -125,7 +125,8 @@ def _plain_backward(grad_basis: Tensor, grad_weight: Tensor, inputs: tuple[Tenso
     """Compute the gradients in tensor functions that can be differentiated again."""
 
     def forward(p: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor]:
-        weights = [torch._weight_norm(rest[i + 1], rest[i], 0) for i in (0, 3, 6)]
+        pairs = zip(rest[::3], rest[1::3], strict=True)
+        weights = [v * (g / torch.linalg.vector_norm(v, dim=1, keepdim=True)) for g, v in pairs]
         return _plain(weights, list(rest[2::3]), p, w)
 
     found: _Gradients = vjp(forward, *inputs)[1]((grad_basis, grad_weight))

@@ -101,7 +101,7 @@ def to_frequency(x: Tensor, plan: Plan, conjugate: bool = False) -> Tensor:
     padded[..., length:].zero_()
     if step == channels:
         padded[..., :length] = x
-        return _transposed_spectrum(padded, conjugate).contiguous()
+        return _resolved(_transposed_spectrum(padded, conjugate))
     x_hat = torch.empty(plan.frequencies, channels, batch, dtype=plan.complex, device=x.device)
     for start in range(0, channels, step):
         chunk = slice(start, min(start + step, channels))
@@ -116,13 +116,21 @@ def _transposed_spectrum(signals: Tensor, conjugate: bool) -> Tensor:
     return spectrum.conj() if conjugate else spectrum
 
 
+def _resolved(x: Tensor) -> Tensor:
+    """Return a contiguous tensor that is not lazily conjugate: compiled graphs run transforms that overlook the mark."""
+    return x.clone(memory_format=torch.contiguous_format) if x.is_conj() else x.contiguous()
+
+
 def to_time(y_hat: Tensor, plan: Plan, y: Tensor, bias: Tensor | None = None) -> None:
     """Fill `y` with the first samples of the signals with these spectra: ``(F, C, B) -> (B, C, T)``."""
     _, channels, length = y.shape
     step = plan.channels_at_once()
     for start in range(0, channels, step):
         chunk = slice(start, start + step)
-        signals = torch.fft.irfft(y_hat[:, chunk].permute(2, 1, 0), plan.n)[..., :length]
+        spectrum = y_hat[:, chunk].permute(2, 1, 0)
+        if spectrum.is_conj():
+            spectrum = _resolved(spectrum)  # at no cost: the transform would copy what is not contiguous
+        signals = torch.fft.irfft(spectrum, plan.n)[..., :length]
         if bias is None:
             y[:, chunk] = signals
         else:
