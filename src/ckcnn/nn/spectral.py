@@ -117,7 +117,7 @@ def _transposed_spectrum(signals: Tensor, conjugate: bool) -> Tensor:
 
 
 def _resolved(x: Tensor) -> Tensor:
-    """Return a contiguous tensor that is not lazily conjugate: compiled graphs run transforms that overlook the mark."""
+    """Return a contiguous tensor that is not lazily conjugate: in compiled graphs, transforms overlook the mark."""
     return x.clone(memory_format=torch.contiguous_format) if x.is_conj() else x.contiguous()
 
 
