@@ -14,7 +14,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -123,10 +122,3 @@ def _tensors(tree: Any) -> list[Tensor]:
 
 def _is_out(func: OpOverload) -> bool:
     return any(argument.is_out for argument in func._schema.arguments)
-
-
-def meta_step(net: torch.nn.Module, x: Tensor) -> Tensor:
-    """Run forward and backward of a network with a summed result, on the meta device."""
-    y: Tensor = net.to("meta")(x.to("meta"))
-    y.backward(torch.ones_like(y))
-    return y

@@ -103,7 +103,8 @@ def warped_conv(x: Tensor, *parts: Tensor) -> Tensor:
     """The convolution ``(B, I, T) -> (B, O, T)`` of an odd T as the authors have it; parts as in `spectral_conv`."""
     length = x.shape[-1]
     whole = torch.nn.functional.pad(x, (0, length - 1))  # all 2 T - 1 samples of the result, not only the first T
-    y = spectral_conv(whole, *parts, n=fft_length(2 * length - 1, 0))
+    weight = parts[1] if len(parts) == 2 else None
+    y = spectral_conv(whole, parts[0], weight, n=fft_length(2 * length - 1, 0))
     if length > _LONG:
         return warp(y)
     return y @ warp(torch.eye(2 * length - 1, dtype=y.dtype, device=y.device))

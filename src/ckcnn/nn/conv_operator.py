@@ -139,7 +139,7 @@ def _save_for_second(ctx: Any, inputs: tuple[Any, ...], output: _Four) -> None:
 def _pull_second(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
     """Differentiate the gradients once more, through `plain_conv`: slower, and of every order."""
     grad, x, kernel, weight = ctx.saved_tensors
-    parts = (x, kernel) if weight is None else (x, kernel, weight)
+    parts: tuple[Tensor, ...] = (x, kernel) if weight is None else (x, kernel, weight)
 
     def first(grad: Tensor, *parts: Tensor) -> tuple[Tensor, ...]:
         bias = parts[0].new_zeros(grad.shape[1], dtype=kernel.dtype)
@@ -156,9 +156,8 @@ def _pull_second(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
             torch.zeros_like(value) if g is None or not need else g
             for value, g, need in zip(values, grads, ctx.needs, strict=True)
         )
-        found = list(pull(known))
-    found += [None] * (4 - len(found))
-    return *found, None, None, None, None, None, None
+        found = pull(known)
+    return *found, *([None] * (10 - len(found)))
 
 
 _conv = define(

@@ -30,4 +30,4 @@ def coordinate_grid(memory: Memory, length: int, dt: float, like: Tensor) -> tup
 
 def _smaller(a: int, b: int) -> int:
     """Return the smaller number without asking an exporter which one it is, which would fix its graph to the answer."""
-    return torch.sym_min(a, b) if isinstance(a, torch.SymInt) else min(a, b)  # type: ignore[no-any-return, no-untyped-call]
+    return torch.sym_min(a, b) if isinstance(a, torch.SymInt) else min(a, b)

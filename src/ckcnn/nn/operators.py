@@ -19,7 +19,7 @@ from ckcnn.nn.precision import full_precision
 KERNELS: dict[OpOverload, Callable[..., Any]] = {}
 """What each operator really runs, for tools that look inside, such as the counter of `benchmarks.operators`."""
 
-_LIBRARY = torch.library.Library("ckcnn", "DEF")
+_LIBRARY = torch.library.Library("ckcnn", "DEF")  # type: ignore[no-untyped-call]
 
 
 def define(
@@ -45,8 +45,8 @@ def define(
             return kernel(first, *rest)
 
     name = schema[: schema.index("(")]
-    _LIBRARY.define(schema)
-    _LIBRARY.impl(name, run, "CompositeExplicitAutograd")
+    _LIBRARY.define(schema)  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, run, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
     torch.library.register_fake(f"ckcnn::{name}", fake, lib=_LIBRARY)
     torch.library.register_autograd(f"ckcnn::{name}", backward, setup_context=setup_context, lib=_LIBRARY)
     operator: OpOverload = getattr(torch.ops.ckcnn, name).default

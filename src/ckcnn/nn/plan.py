@@ -77,10 +77,10 @@ def make_plan(x: Tensor, kernel: Tensor, weight: Tensor | None, advance: int, n:
     lags = min(given_lags, length + advance)  # older ones meet no sample
     if n is None:
         n = fft_length(length, max(advance, lags - 1 - advance))
-    channels = (kernel if weight is None else weight).shape[:2]
+    out_channels, in_channels = (kernel if weight is None else weight).shape[:2]
     dtype = torch.promote_types(kernel.dtype, torch.float32)  # no transform knows less
     schedule = schedule_for(x.device)
-    return Plan(schedule, dtype, batch, *channels, length, given_lags, lags, advance, n, keep)
+    return Plan(schedule, dtype, batch, out_channels, in_channels, length, given_lags, lags, advance, n, keep)
 
 
 def fft_length(length: int, reach: int) -> int:

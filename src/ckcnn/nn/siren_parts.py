@@ -33,7 +33,7 @@ def siren_parts(p: Tensor, layers: tuple[nn.Linear, nn.Linear, nn.Linear], w: _F
     """
     plain = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
     pairs = None if plain else [_direction_and_norm(layer) for layer in layers]
-    biases = [layer.bias for layer in layers]
+    biases: list[Tensor] = [layer.bias for layer in layers]
     if pairs is None or None in pairs:
         return _plain([layer.weight for layer in layers], biases, p, w)
     inputs = [tensor for pair, bias in zip(pairs, biases, strict=True) for tensor in (*pair, bias)]  # type: ignore[misc]
@@ -67,7 +67,7 @@ class _Siren(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(p: Tensor, g1: Tensor, v1: Tensor, b1: Tensor, *rest: Any) -> tuple[Tensor, ...]:  # type: ignore[override]
+    def forward(p: Tensor, g1: Tensor, v1: Tensor, b1: Tensor, *rest: Any) -> tuple[Tensor, ...]:
         g2, v2, b2, g3, v3, b3, w1, w2 = rest
         first, norms1 = torch._weight_norm_interface(v1, g1)
         second, norms2 = torch._weight_norm_interface(v2, g2)
