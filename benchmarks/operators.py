@@ -24,6 +24,7 @@ from ckcnn.nn.operators import KERNELS
 
 _FREE = {"empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided", "detach", "alias", "_unsafe_view"}
 _FREE |= {"promote_types", "lift_fresh", "_reshape_alias", "set_", "resize_", "is_same_size", "_local_scalar_dense"}
+_ONLY_WRITE = {"copy_", "fill_", "zero_"}  # what their target held before is not read
 
 
 @dataclass
@@ -77,9 +78,9 @@ class OperatorCounter(TorchDispatchMode):
         inputs, outputs = _tensors((args, kwargs)), _tensors(result)
         name = func.overloadpacket.__name__
         if outputs and not func.is_view and name not in _FREE:
-            written = [] if _is_out(func) else outputs  # an `out` argument is among the inputs already
+            written = [] if _is_out(func) or name in _ONLY_WRITE else outputs  # it is among the inputs already
             moved = sum(tensor.nbytes for tensor in [*inputs, *written])
-            self.list.append(Launch(name, moved, flops(name, inputs, outputs)))
+            self.list.append(Launch(name, moved, flops(name, _tensors(args), outputs)))
         if self.memory is not None:
             self.memory.see([*inputs, *outputs])
         return result
@@ -106,7 +107,13 @@ class OperatorCounter(TorchDispatchMode):
 
 
 def flops(name: str, inputs: list[Tensor], outputs: list[Tensor]) -> float:
-    """Real floating-point operations of one operator: 2 mnk of a product, 2.5 n log2 n of a real transform."""
+    """Real floating-point operations of one operator: 2 mnk of a product, 2.5 n log2 n of a real transform.
+
+    Args:
+        name: of the operator.
+        inputs: its positional tensors, of which the last two are the factors of a product.
+        outputs: its results.
+    """
     if name in ("mm", "bmm", "addmm", "addmm_", "baddbmm", "mv", "addmv"):
         inner = inputs[-2].shape[-1]
         return outputs[0].numel() * inner * (8 if outputs[0].is_complex() else 2)

@@ -148,7 +148,8 @@ def _pull_second(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
             return plain_conv(parts[0], parts[1], parts[2] if len(parts) == 3 else None, bias, ctx.advance, ctx.n)
 
         found: tuple[Tensor, ...] = vjp(conv, bias, *parts)[1](grad)
-        return *found[1:], *(() if len(parts) == 3 else (kernel.new_empty(0),)), found[0]
+        missing: tuple[Tensor, ...] = () if len(parts) == 3 else (kernel.new_empty(0),)  # no weight
+        return found[1:] + missing + found[:1]
 
     with full_precision(x.device):
         values, pull = vjp(first, grad, *parts)
