@@ -152,7 +152,7 @@ def _pull_second(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         return found[1:] + missing + found[:1]
 
     with full_precision(x.device):
-        values, pull = vjp(first, grad, *parts)
+        values, pull = vjp(first, grad, *parts)[:2]
         known = tuple(
             torch.zeros_like(value) if g is None or not need else g
             for value, g, need in zip(values, grads, ctx.needs, strict=True)
