@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import torch
 
-from ckcnn.nn.spectral import fft_length
+from ckcnn.nn.plan import fft_length
 
 _BASIS = 33  # 32 basis functions and a constant
 

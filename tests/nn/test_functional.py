@@ -8,7 +8,8 @@ from torch import Tensor
 
 from ckcnn.nn import FFTConv, fft_conv
 from ckcnn.nn.functional import basis_conv
-from ckcnn.nn.spectral import fft_length
+from ckcnn.nn.plan import fft_length
+from ckcnn.nn.schedule import ACCELERATOR, CPU, Schedule
 from tests.nn import direct
 
 # samples, lags, lags ahead: one, two, three, primes, odd, even, kernel shorter and longer than the signal, centred
@@ -79,9 +80,9 @@ def test_small_pieces_change_nothing(channels: tuple[int, int], monkeypatch: pyt
         return factored + gradients(fft_conv(x, weight @ basis, bias), inputs)
 
     whole = both()
-    monkeypatch.setattr("ckcnn.nn.kernel_spectrum._SLICE_BYTES", 7 * o * i * 16)
-    for constant in ("_CHUNK_BYTES", "_KEEP_BYTES"):
-        monkeypatch.setattr(f"ckcnn.nn.spectral.{constant}", 1)
+    sliced = 7 * o * i * 16
+    for schedule in (Schedule(sliced, CPU.signal_bytes, CPU.keep_bytes), Schedule(sliced, 1, 1), ACCELERATOR):
+        monkeypatch.setattr("ckcnn.nn.plan.schedule_for", lambda _, schedule=schedule: schedule)
         for cut, uncut in zip(both(), whole, strict=True):
             assert (cut - uncut).abs().max() <= 1e-12
 

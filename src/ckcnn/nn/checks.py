@@ -28,7 +28,7 @@ def check_signal(x: Tensor, channels: int, dtype: torch.dtype) -> None:
 
 def check_dt(dt: float) -> None:
     """`dt` must be a positive, finite step."""
-    if isinstance(dt, bool) or not isinstance(dt, numbers.Real) or not math.isfinite(dt) or dt <= 0:
+    if isinstance(dt, bool) or not isinstance(dt, numbers.Real) or not 0 < dt < math.inf:
         raise ValueError(
             f"dt must be a positive number, the sampling step in training samples (2 = half the rate), got {dt!r}"
         )

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ckcnn.nn.checks import check_choice, check_counts, check_dt, check_fraction, check_horizon, check_signal
 from ckcnn.nn.functional import basis_conv, fft_conv, full_precision
+from ckcnn.nn.grid import coordinate_grid
 from ckcnn.nn.irregular import ContinuousKernel, stamped_conv
 from ckcnn.nn.kernels import KernelFactory, KernelNet, Siren, check_kernel_net
 from ckcnn.nn.positions import Memory, smooth
@@ -80,7 +81,6 @@ class CKConv(nn.Module):
         """The length of the memory in training samples."""
         return self.memory.horizon
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # complex numbers are not for the compiler yet
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:
         """Convolves ``(B, I, T) -> (B, O, T)``.
 
@@ -139,11 +139,11 @@ class CKConv(nn.Module):
 
     def _parts(self, length: int, dt: float, smoothed: bool = True) -> tuple[Tensor, Tensor, int]:
         """Basis ``(K, L)`` and read-out ``(O, I, K)`` of the kernel on a grid, and how many lags lie ahead."""
-        lags, ahead = self.memory.grid(length, dt)
-        weight = self._read_out()
-        basis = self._basis(lags)
+        p, ahead = coordinate_grid(self.memory, length, dt, self.kernel_net.read_out.bias)
+        basis, weight = self.kernel_net.parts(p)
         if dt < 1 and smoothed:
             basis = smooth(basis, dt)
+        weight = weight.view(self.out_channels, self.in_channels, -1)
         return basis if dt == 1 else dt * basis, weight, ahead
 
     def _basis(self, lags: Tensor) -> Tensor:
@@ -156,6 +156,7 @@ class CKConv(nn.Module):
         weight = torch.cat([layer.weight, layer.bias[:, None]], dim=1)
         return weight.view(self.out_channels, self.in_channels, -1)
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # the path depends on the values of the stamps
     def _forward_stamped(self, x: Tensor, grid: TimeGrid) -> Tensor:
         with full_precision(x.device):
             dropout = self._drop if self.training and self.weight_dropout else None

@@ -4,17 +4,15 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-
-import torch
 from torch import Tensor
-from torch.amp.autocast_mode import is_autocast_available
 
 from ckcnn.nn.checks import check_signal
-from ckcnn.nn.spectral import SpectralConv, fft_length
+from ckcnn.nn.conv_operator import spectral_conv
+from ckcnn.nn.precision import full_precision
+
+__all__ = ["basis_conv", "fft_conv", "full_precision"]
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # complex numbers are not for the compiler yet
 def fft_conv(x: Tensor, kernel: Tensor, bias: Tensor | None = None, advance: int = 0) -> Tensor:
     """Convolves a signal with a kernel of any length.
 
@@ -43,7 +41,7 @@ def fft_conv(x: Tensor, kernel: Tensor, bias: Tensor | None = None, advance: int
             f"bias must have shape ({len(kernel)},), one value per output channel, got {tuple(bias.shape)}"
         )
     check_signal(x, kernel.shape[1], kernel.dtype)
-    return _spectral_conv(x, bias, advance, kernel)
+    return spectral_conv(x, kernel, None, bias, advance)
 
 
 def basis_conv(x: Tensor, basis: Tensor, weight: Tensor, bias: Tensor | None = None, advance: int = 0) -> Tensor:
@@ -51,25 +49,4 @@ def basis_conv(x: Tensor, basis: Tensor, weight: Tensor, bias: Tensor | None = N
 
     Both parts are trusted to fit `x`: this is the inside of `CKConv`, which has checked them.
     """
-    return _spectral_conv(x, bias, advance, basis, weight)
-
-
-def full_precision(device: torch.device) -> AbstractContextManager[object]:
-    """Switches autocast off: half precision is too coarse for an FFT and for the phases of a kernel net."""
-    if is_autocast_available(device.type) and torch.is_autocast_enabled(device.type):
-        return torch.autocast(device.type, enabled=False)
-    return nullcontext()
-
-
-def _spectral_conv(x: Tensor, bias: Tensor | None, advance: int, *parts: Tensor) -> Tensor:
-    """Brings everything to one type the FFT knows, out of reach of autocast."""
-    length = x.shape[-1]
-    lags = min(parts[0].shape[-1], length + advance)  # older ones meet no sample
-    dtype = torch.promote_types(parts[0].dtype, torch.float32)
-    parts = (parts[0][..., :lags], *parts[1:])
-    n = fft_length(length, max(advance, lags - 1 - advance))
-    with full_precision(x.device):
-        y: Tensor = SpectralConv.apply(  # type: ignore[no-untyped-call]
-            x.to(dtype), None if bias is None else bias.to(dtype), n, advance, *(part.to(dtype) for part in parts)
-        )
-    return y.to(x.dtype)
+    return spectral_conv(x, basis, weight, bias, advance)

@@ -9,47 +9,59 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-_SLICE_BYTES = 8 << 20  # larger ones leave the cache, many small ones cost calls
+from ckcnn.nn.plan import Plan
 
 
-def kernel_spectrum(parts: tuple[Tensor, ...], n: int, advance: int) -> KernelSpectrum:
-    """The spectrum of a sampled kernel ``(kernel,)`` or of the read-out of a basis ``(basis, weight)``."""
-    if len(parts) == 1:
-        return SampledKernel(parts[0], n, advance)
-    return FactoredKernel(parts[0], parts[1], n, advance)
+def kernel_spectrum(plan: Plan, kernel: Tensor, weight: Tensor | None, kept: tuple[Tensor, Tensor]) -> KernelSpectrum:
+    """Return the spectrum of a sampled kernel, or of the read-out of a basis if there is a weight.
+
+    Args:
+        plan: the sizes of the convolution.
+        kernel: samples ``(O, I, L)``, or a basis ``(K, L)``.
+        weight: read-out ``(O, I, K)`` of the basis.
+        kept: what `KernelSpectrum.keep` returned in the forward pass; empty tensors are computed again.
+    """
+    kernel = kernel[..., : plan.lags].to(plan.dtype)
+    if weight is None:
+        return SampledKernel(plan, kernel, kept[1])
+    return FactoredKernel(plan, kernel, weight.to(plan.dtype), *kept)
 
 
 class KernelSpectrum(ABC):
-    """What a convolution needs of a kernel of shape ``(O, I, L)``, of which the first `advance` lags look ahead."""
+    """What a convolution needs of a kernel ``(O, I, L)``, of which the first lags may look ahead."""
 
-    def __init__(self, shape: tuple[int, int, int], n: int, advance: int) -> None:
-        self.out_channels, self.in_channels, self.lags = shape
-        self.n, self.frequencies, self.advance = n, n // 2 + 1, advance
-
-    def slices(self, dtype: torch.dtype) -> list[slice]:
-        """The frequencies, in slices of a size that suits the cache."""
-        step = max(1, _SLICE_BYTES // (self.out_channels * self.in_channels * dtype.itemsize))
-        return [slice(start, min(start + step, self.frequencies)) for start in range(0, self.frequencies, step)]
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
 
     @abstractmethod
     def read(self, part: slice) -> Tensor:
-        """The spectrum of one slice, ``(f, O, I)``."""
+        """Return the spectrum of one slice, ``(f, O, I)``."""
+
+    @abstractmethod
+    def keep(self) -> tuple[Tensor, Tensor]:
+        """Return what the backward pass can use again, as real tensors: rows of the basis, and the whole spectrum."""
 
     @abstractmethod
     def gradient(self) -> KernelGradient:
-        """Something to gather the gradient of the spectrum in."""
+        """Return something to gather the gradient of the spectrum in."""
 
     def transform(self, samples: Tensor) -> Tensor:
-        """The spectrum ``(..., F)`` of samples ``(..., L)``; those that look ahead wrap around to the end."""
-        if self.advance == 0:
-            return torch.fft.rfft(samples, self.n)
-        padded = torch.nn.functional.pad(samples, (0, self.n - self.lags))
-        return torch.fft.rfft(padded.roll(-self.advance, -1))
+        """Return the spectrum ``(..., F)`` of samples ``(..., L)``; those that look ahead wrap around to the end."""
+        plan = self.plan
+        if plan.advance == 0:
+            return torch.fft.rfft(samples, plan.n)
+        padded = torch.nn.functional.pad(samples, (0, plan.n - plan.lags))
+        return torch.fft.rfft(padded.roll(-plan.advance, -1))
 
     def transform_back(self, spectrum: Tensor) -> Tensor:
-        """The inverse of `transform`."""
-        samples = torch.fft.irfft(spectrum, self.n)
-        return (samples.roll(self.advance, -1) if self.advance else samples)[..., : self.lags]
+        """Return the inverse of `transform`, with zeros for lags that meet no sample: ``(..., F) -> (..., L)``."""
+        plan = self.plan
+        samples = torch.fft.irfft(spectrum, plan.n)
+        if plan.advance:
+            samples = samples.roll(plan.advance, -1)
+        if plan.given_lags == plan.lags:
+            return samples[..., : plan.lags].contiguous()
+        return torch.nn.functional.pad(samples[..., : plan.lags], (0, plan.given_lags - plan.lags))
 
 
 class KernelGradient(ABC):
@@ -57,22 +69,29 @@ class KernelGradient(ABC):
 
     @abstractmethod
     def add(self, part: slice, grad: Tensor) -> None:
-        """Takes the conjugate gradient of one slice, ``(f, O, I)``."""
+        """Take the conjugate gradient of one slice, ``(f, O, I)``."""
 
     @abstractmethod
-    def of_parts(self) -> tuple[Tensor, ...]:
-        """The gradients of the parts, once every slice has been added."""
+    def of_parts(self) -> tuple[Tensor, Tensor | None]:
+        """Return the gradients of kernel or basis, and of the weight, once every slice has been added."""
 
 
 class SampledKernel(KernelSpectrum):
     """A kernel given by its samples."""
 
-    def __init__(self, kernel: Tensor, n: int, advance: int) -> None:
-        super().__init__((kernel.shape[0], kernel.shape[1], kernel.shape[2]), n, advance)
-        self.spectrum = self.transform(kernel).movedim(-1, 0).contiguous()  # (F, O, I)
+    def __init__(self, plan: Plan, kernel: Tensor, whole: Tensor) -> None:
+        super().__init__(plan)
+        if whole.numel():
+            self.spectrum = torch.view_as_complex(whole)
+        else:
+            self.spectrum = self.transform(kernel).movedim(-1, 0).contiguous()  # (F, O, I)
 
     def read(self, part: slice) -> Tensor:
         return self.spectrum[part]
+
+    def keep(self) -> tuple[Tensor, Tensor]:
+        whole = torch.view_as_real(self.spectrum)
+        return whole.new_empty(0), whole if self.plan.keeps_kernel else whole.new_empty(0)
 
     def gradient(self) -> KernelGradient:
         return _SampledGradient(self)
@@ -81,13 +100,14 @@ class SampledKernel(KernelSpectrum):
 class _SampledGradient(KernelGradient):
     def __init__(self, kernel: SampledKernel) -> None:
         self.kernel = kernel
-        self.spectrum = torch.empty_like(kernel.spectrum)
+        self.pieces: list[Tensor] = []
 
     def add(self, part: slice, grad: Tensor) -> None:
-        self.spectrum[part] = grad
+        self.pieces.append(grad)
 
-    def of_parts(self) -> tuple[Tensor, ...]:
-        return (self.kernel.transform_back(self.spectrum.movedim(0, -1).conj()),)
+    def of_parts(self) -> tuple[Tensor, Tensor | None]:
+        spectrum = self.pieces[0] if len(self.pieces) == 1 else torch.cat(self.pieces)
+        return self.kernel.transform_back(torch.conj_physical(spectrum.movedim(0, -1))), None
 
 
 class FactoredKernel(KernelSpectrum):
@@ -97,21 +117,27 @@ class FactoredKernel(KernelSpectrum):
     arithmetic of a complex one.
     """
 
-    def __init__(self, basis: Tensor, weight: Tensor, n: int, advance: int) -> None:
-        super().__init__((weight.shape[0], weight.shape[1], basis.shape[1]), n, advance)
+    def __init__(self, plan: Plan, basis: Tensor, weight: Tensor, rows: Tensor, whole: Tensor) -> None:
+        super().__init__(plan)
         self.weight = weight.flatten(0, 1)  # (O I, K)
-        self.rows = torch.view_as_real(self.transform(basis)).permute(1, 2, 0).contiguous()  # (F, 2, K)
-
-        self.whole: Tensor | None = None  # if it is no more than one slice, it is kept for the backward pass
+        if not rows.numel():
+            rows = torch.view_as_real(self.transform(basis)).permute(1, 2, 0).contiguous()
+        self.rows = rows  # (F, 2, K)
+        self.whole = torch.view_as_complex(whole) if whole.numel() else None
 
     def read(self, part: slice) -> Tensor:
         if self.whole is not None:
-            return self.whole
+            return self.whole[part]
         rows = self.rows[part] @ self.weight.T  # (f, 2, O I)
-        spectrum = torch.complex(rows[:, 0], rows[:, 1]).view(-1, self.out_channels, self.in_channels)
-        if len(spectrum) == self.frequencies:
+        spectrum = torch.complex(rows[:, 0], rows[:, 1]).view(-1, self.plan.out_channels, self.plan.in_channels)
+        if self.plan.keeps_kernel:
             self.whole = spectrum
         return spectrum
+
+    def keep(self) -> tuple[Tensor, Tensor]:
+        rows = self.rows if self.plan.keep else self.rows.new_empty(0)
+        whole = self.whole if self.plan.keeps_kernel else None
+        return rows, rows.new_empty(0) if whole is None else torch.view_as_real(whole)
 
     def gradient(self) -> KernelGradient:
         return _FactoredGradient(self)
@@ -120,27 +146,33 @@ class FactoredKernel(KernelSpectrum):
 class _FactoredGradient(KernelGradient):
     def __init__(self, kernel: FactoredKernel) -> None:
         self.kernel = kernel
-        self.rows = torch.empty_like(kernel.rows)
-        self.weight = torch.zeros_like(kernel.weight)
         self.dual = self._dual_rows()
+        self.rows: list[Tensor] = []
+        self.weight: Tensor | None = None
 
     def _dual_rows(self) -> Tensor:
         """Rows that make a sum over frequencies the sum over lags (Parseval).
 
         Each frequency but the first and the last, of which `fft_length` makes sure, stands for two.
         """
-        dual = self.kernel.rows * (2 / self.kernel.n)
-        dual[0] /= 2
-        dual[-1] /= 2
+        dual = self.kernel.rows * (2 / self.kernel.plan.n)
+        dual[:: len(dual) - 1] /= 2
         dual[:, 1].neg_()  # the gradient comes conjugate
         return dual
 
     def add(self, part: slice, grad: Tensor) -> None:
         rows = torch.view_as_real(grad).flatten(1, 2).mT.contiguous()  # (f, 2, O I)
-        torch.matmul(rows, self.kernel.weight, out=self.rows[part])
-        self.weight.addmm_(rows.flatten(0, 1).T, self.dual[part].flatten(0, 1))
+        self.rows.append(rows @ self.kernel.weight)
+        transposed, dual = rows.flatten(0, 1).T, self.dual[part].flatten(0, 1)
+        if self.weight is None:
+            self.weight = transposed @ dual
+        else:
+            self.weight.addmm_(transposed, dual)
 
-    def of_parts(self) -> tuple[Tensor, ...]:
-        spectrum = torch.view_as_complex(self.rows.permute(2, 0, 1).contiguous())  # (K, F)
-        weight = self.weight.view(self.kernel.out_channels, self.kernel.in_channels, -1)
-        return self.kernel.transform_back(spectrum.conj()), weight
+    def of_parts(self) -> tuple[Tensor, Tensor | None]:
+        rows = self.rows[0] if len(self.rows) == 1 else torch.cat(self.rows)
+        rows[:, 1].neg_()  # not conjugate any more
+        spectrum = torch.view_as_complex(rows.permute(2, 0, 1).contiguous())  # (K, F)
+        assert self.weight is not None
+        weight = self.weight.view(self.kernel.plan.out_channels, self.kernel.plan.in_channels, -1)
+        return self.kernel.transform_back(spectrum), weight

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from ckcnn.nn.checks import check_choice, check_counts
+from ckcnn.nn.siren_parts import siren_parts
 
 SirenInit = Literal["siren", "paper", "reference"]
 
@@ -34,6 +35,16 @@ class KernelNet(nn.Module):
     def basis(self, p: Tensor) -> Tensor:
         """The basis functions at coordinates ``(L,) -> (K, L)``."""
         raise NotImplementedError
+
+    def parts(self, p: Tensor) -> tuple[Tensor, Tensor]:
+        """The two factors of the kernel at coordinates ``(L,)``; their product ``weight @ basis`` is the kernel.
+
+        Returns:
+            The basis and a row of ones, ``(K + 1, L)``, and the read-out with its bias as last column, ``(O, K + 1)``.
+        """
+        basis, layer = self.basis(p), self.read_out
+        weight = torch.cat([layer.weight, layer.bias[:, None]], dim=1)
+        return torch.cat([basis, torch.ones_like(basis[:1])]), weight
 
     def forward(self, p: Tensor) -> Tensor:
         """The kernel at coordinates ``(L,) -> (O, L)``."""
@@ -99,6 +110,9 @@ class Siren(KernelNet):
     def basis(self, p: Tensor) -> Tensor:
         h = torch.sin(self.omega_0 * self.first(p[:, None]))
         return torch.sin(self.omega_0 * self.second(h)).T
+
+    def parts(self, p: Tensor) -> tuple[Tensor, Tensor]:
+        return siren_parts(p, (self.first, self.second, self.read_out), (self.omega_0, self.omega_0))
 
     def extra_repr(self) -> str:
         return f"omega_0={self.omega_0:g}, init={self.init}"

@@ -10,6 +10,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from ckcnn.nn.checks import check_counts
 from ckcnn.nn.kernels import KernelNet
+from ckcnn.nn.siren_parts import siren_parts
 
 _LOWEST = 1.0  # rad: below it a sine over [-1, 1] is close to a straight line
 _GAIN = 60.0  # sets how fast the second layer learns, not where it starts; of 30, 60 and 100 the best
@@ -63,6 +64,9 @@ class MultiscaleSiren(KernelNet):
     def basis(self, p: Tensor) -> Tensor:
         h = torch.sin(self.first(p[:, None]))
         return torch.sin(_GAIN * self.second(h)).T
+
+    def parts(self, p: Tensor) -> tuple[Tensor, Tensor]:
+        return siren_parts(p, (self.first, self.second, self.read_out), (1.0, _GAIN))
 
     def extra_repr(self) -> str:
         low, high = self.frequencies()[[0, -1]].tolist()

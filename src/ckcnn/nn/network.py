@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 from ckcnn.nn.block import CKBlock, ConvFactory
 from ckcnn.nn.checks import check_choice, check_counts, check_fraction, check_signal
@@ -101,7 +102,8 @@ class CKNet(nn.Module):
             x: signal.
             dt: sampling step in training samples, as in `CKConv.forward`.
             times: stamps ``(B, T)``, as in `CKConv.forward`.
-            lengths: number of valid steps of each sequence, ``(B,)``; the rest is padding.
+            lengths: number of valid steps of each sequence, ``(B,)``; the rest is padding. They must lie in 1 ... T;
+                only lengths on the CPU are checked, since reading them elsewhere would wait for the device.
         """
         check_signal(x, self.in_channels, self.head.bias.dtype)
         if lengths is not None:
@@ -120,7 +122,7 @@ class CKNet(nn.Module):
             valid = torch.arange(y.shape[-1], device=y.device) < lengths[:, None]
             return (y * valid[:, None]).sum(-1) / lengths[:, None]
         if lengths is not None:
-            return y[torch.arange(len(y), device=y.device), :, lengths - 1]
+            return y[torch.arange(y.shape[0], device=y.device), :, lengths - 1]
         return y[..., -1]
 
 
@@ -177,5 +179,7 @@ def _check_lengths(lengths: Tensor, x: Tensor) -> None:
         raise ValueError(
             f"lengths must be a whole number per sequence, shape ({batch},), got {lengths.dtype} {tuple(lengths.shape)}"
         )
+    if lengths.device.type != "cpu" or torch.compiler.is_compiling() or isinstance(lengths, FakeTensor):
+        return  # reading values would wait for the device, or break the graph
     if bool((lengths < 1).any()) or bool((lengths > time).any()):
         raise ValueError(f"lengths must lie in 1 ... {time}, got {int(lengths.min())} ... {int(lengths.max())}")

@@ -12,10 +12,11 @@ import math
 import torch
 from torch import Tensor
 
-from ckcnn.nn import CKConv
+from ckcnn.nn import CKConv, TimeGrid
 from ckcnn.nn.checks import check_dt, check_signal
+from ckcnn.nn.conv_operator import spectral_conv
 from ckcnn.nn.functional import full_precision
-from ckcnn.nn.spectral import SpectralConv, fft_length
+from ckcnn.nn.plan import fft_length
 
 _LONG = 384  # samples, above which a matrix is no longer faster than a transform
 
@@ -30,8 +31,7 @@ class ReferenceConv(CKConv):
       grids are spared: there the authors convolve directly.
     """
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # complex numbers are not for the compiler yet
-    def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:
         """Convolves ``(B, I, T) -> (B, O, T)``; `dt` as in `CKConv`, time stamps are unknown to the authors' code."""
         if times is not None:
             raise ValueError("the authors' weights take no time stamps; leave out --data.missing times")
@@ -89,10 +89,11 @@ def smooth_inside(samples: Tensor, half: int) -> Tensor:
 
 
 def warped_conv(x: Tensor, *parts: Tensor) -> Tensor:
-    """The convolution ``(B, I, T) -> (B, O, T)`` of an odd T as the authors have it; parts as in `SpectralConv`."""
+    """The convolution ``(B, I, T) -> (B, O, T)`` of an odd T as the authors have it; parts as in `spectral_conv`."""
     length = x.shape[-1]
     whole = torch.nn.functional.pad(x, (0, length - 1))  # all 2 T - 1 samples of the result, not only the first T
-    y: Tensor = SpectralConv.apply(whole, None, fft_length(2 * length - 1, 0), 0, *parts)  # type: ignore[no-untyped-call]
+    weight = parts[1] if len(parts) == 2 else None
+    y = spectral_conv(whole, parts[0], weight, n=fft_length(2 * length - 1, 0))
     if length > _LONG:
         return warp(y)
     return y @ warp(torch.eye(2 * length - 1, dtype=y.dtype, device=y.device))

@@ -1,0 +1,169 @@
+"""Compute, not measure, what a training step costs on GPUs: ``python -m benchmarks.roofline --config speech_raw.yaml``.
+
+The operators of a step are counted on the meta device, with the schedule of an accelerator. Each takes at least the
+time of its bytes and of its arithmetic (roofline), and at least a launch. Without ``--config``, all shapes of the paper
+and a signal of a million samples are printed as the tables of `docs/scaling.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.cases import NUM_BLOCKS, SHAPES, Shape
+from benchmarks.operators import OperatorCounter
+from ckcnn.nn import CKConv, CKNet, CKTextNet
+
+_LAUNCH = 5e-6  # seconds from one launch to the next
+_ADAM_BYTES = 28  # a float32 parameter: reads it, its gradient and two moments; writes all but the gradient
+_HOP = 10e-6  # seconds of latency of each of the 2 (N - 1) messages of a ring
+_NETWORK = 12.5e9  # bytes a second of a 100 Gb/s link, one a node
+_GPUS_PER_NODE = 8
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """Data-sheet numbers: memory bandwidth in bytes/s, float32 operations/s without tensor cores, NVLink one way."""
+
+    name: str
+    bandwidth: float
+    flops: float
+    nvlink: float
+
+
+GPUS = (
+    Gpu("A100 SXM 80 GB", 2.039e12, 19.5e12, 300e9),
+    Gpu("H100 SXM 80 GB", 3.35e12, 67e12, 450e9),
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The counted step of one model: operators, their bytes and arithmetic, peak memory, and its parameters."""
+
+    counter: OperatorCounter
+    parameters: int
+
+    @property
+    def gradient_bytes(self) -> int:
+        """What data-parallel training reduces in every step."""
+        return 4 * self.parameters
+
+    @property
+    def peak(self) -> int:
+        """Bytes of all tensors at the worst moment, with gradients and the two moments of Adam."""
+        assert self.counter.memory is not None
+        return self.counter.memory.peak + 2 * self.gradient_bytes
+
+    def roofline(self, gpu: Gpu) -> float:
+        """Return the seconds of a step whose launches cost nothing."""
+        times = [max(op.bytes / gpu.bandwidth, op.flops / gpu.flops) for op in self.counter.list]
+        return sum(times) + _ADAM_BYTES * self.parameters / gpu.bandwidth
+
+    def seconds(self, gpu: Gpu) -> float:
+        """Return the seconds of a step in which each operator takes at least a launch."""
+        times = [max(op.bytes / gpu.bandwidth, op.flops / gpu.flops, _LAUNCH) for op in self.counter.list]
+        return sum(times) + max(_LAUNCH, _ADAM_BYTES * self.parameters / gpu.bandwidth)
+
+
+def count(net: nn.Module, make_input: Callable[[], Tensor]) -> Cost:
+    """Count the forward and backward pass of a network on the meta device."""
+    net = net.to("meta")
+    parameters = sum(parameter.numel() for parameter in net.parameters())
+    with OperatorCounter(memory=True) as counter:
+        assert counter.memory is not None
+        counter.memory.see(list(net.parameters()))
+        y = net(make_input())
+        y.backward(torch.empty_like(y))
+    return Cost(counter, parameters)
+
+
+def all_reduce(size: float, devices: int, gpu: Gpu) -> float:
+    """Return the seconds of a ring all-reduce: over NVLink within a node, over one 100 Gb/s link a node beyond it."""
+    if devices == 1:
+        return 0.0
+    bandwidth = gpu.nvlink if devices <= _GPUS_PER_NODE else _NETWORK
+    return 2 * (devices - 1) / devices * size / bandwidth + 2 * (devices - 1) * _HOP
+
+
+def efficiency(cost: Cost, gpu: Gpu, devices: int) -> float:
+    """Return how much of the devices' speed is left if no communication overlaps with the backward pass."""
+    seconds = cost.seconds(gpu)
+    return seconds / (seconds + all_reduce(cost.gradient_bytes, devices, gpu))
+
+
+def model_of(preset: str) -> tuple[nn.Module, Callable[[], Tensor]]:
+    """Build the network of a preset, and what makes a batch of its training data on the meta device."""
+    from ckcnn.cli.rehearsal import WeightlessRehearsal
+
+    rehearsal = WeightlessRehearsal("fit", ["--config", preset])
+    net, data = rehearsal.model.net, rehearsal.datamodule
+    batch, length = data.batch_size, data.horizon
+    if isinstance(net, CKTextNet):
+        return net, partial(torch.zeros, batch, length, dtype=torch.int64, device="meta")
+    return net, partial(torch.empty, batch, data.in_channels, length, device="meta")
+
+
+def network_of(shape: Shape) -> tuple[nn.Module, Callable[[], Tensor]]:
+    """Build the network of one of the paper's shapes."""
+    conv = partial(CKConv, horizon=shape.length)
+    net = CKNet(shape.in_channels, shape.hidden, shape.classes, conv, NUM_BLOCKS)
+    return net, partial(torch.empty, shape.batch, shape.in_channels, shape.length, device="meta")
+
+
+def print_one(name: str, cost: Cost, devices: int) -> None:
+    """Print all numbers of one model."""
+    counter = cost.counter
+    print(f"{name}, computed on the meta device, not measured")
+    print(f"  {counter.launches} operators, {counter.bytes / 1e9:.2f} GB moved, {counter.flops / 1e9:.1f} GFLOP")
+    print(f"  {cost.peak / 1e6:,.0f} MB at the peak, {cost.parameters:,} parameters")
+    for gpu in GPUS:
+        reduction = all_reduce(cost.gradient_bytes, devices, gpu)
+        print(
+            f"  {gpu.name}: {1e3 * cost.roofline(gpu):.2f} ms by bandwidth and arithmetic, "
+            f"{1e3 * cost.seconds(gpu):.2f} ms with launches; all-reduce over {devices} devices "
+            f"{1e3 * reduction:.2f} ms, efficiency {100 * efficiency(cost, gpu, devices):.0f} %"
+        )
+
+
+def print_tables(costs: dict[str, Cost]) -> None:
+    """Print the tables of `docs/scaling.md`."""
+    print("| shape | operators | GB moved | GFLOP | peak MB | parameters |\n|---|---|---|---|---|---|")
+    for name, cost in costs.items():
+        counter, peak = cost.counter, cost.peak / 1e6
+        moved, work = counter.bytes / 1e9, counter.flops / 1e9
+        print(f"| {name} | {counter.launches} | {moved:.2f} | {work:.1f} | {peak:,.0f} | {cost.parameters:,} |")
+    for gpu in GPUS:
+        print(f"\n| {gpu.name} | roofline ms | with launches ms | all-reduce 8, ms | efficiency 8 |", end="")
+        print(" all-reduce 64, ms | efficiency 64 |\n|---|---|---|---|---|---|---|")
+        for name, cost in costs.items():
+            times = f"{1e3 * cost.roofline(gpu):.2f} | {1e3 * cost.seconds(gpu):.2f}"
+            for devices in (8, 64):
+                reduction = 1e3 * all_reduce(cost.gradient_bytes, devices, gpu)
+                times += f" | {reduction:.2f} | {100 * efficiency(cost, gpu, devices):.0f} %"
+            print(f"| {name} | {times} |")
+
+
+def main() -> None:
+    """Print one preset, or the tables of all shapes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", help="a preset, such as speech_raw.yaml")
+    parser.add_argument("--devices", type=int, default=8, help="GPUs that share the batch's gradients")
+    options = parser.parse_args()
+    if options.devices < 1:
+        parser.error(f"--devices must be at least 1, got {options.devices}")
+    if options.config:
+        print_one(options.config, count(*model_of(options.config)), options.devices)
+        return
+    million = Shape("1M samples", 8, 1, 1 << 20, 30, 10, rounds=1, steps=1)
+    shapes = (*SHAPES, million)
+    print_tables({f"{s.name}: {s.batch} x {s.in_channels} x {s.length:,}": count(*network_of(s)) for s in shapes})
+
+
+if __name__ == "__main__":
+    main()
