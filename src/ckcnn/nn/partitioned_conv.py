@@ -97,7 +97,7 @@ class PartitionedConv(StatefulStage):
         """Convolve the new steps ``(B, I, T) -> (B, O, T)``."""
         pieces, start = [], 0
         with full_precision(x.device):
-            while not pieces or start < x.shape[-1]:
+            while start < x.shape[-1]:
                 stop = min(x.shape[-1], start + min(self.piece, self.segment - self.position))
                 pieces.append(self._advance(x[..., start:stop]))
                 start = stop
@@ -153,7 +153,7 @@ class DirectLags(nn.Module):
         samples = history[..., lookback + start - self.lags + 1 : lookback + stop]
         if stop - start == 1:
             ready[..., start] += nn.functional.linear(samples.reshape(batch, -1), self.weight)
-        elif stop > start:
+        else:
             windows = samples.unfold(-1, self.lags, 1).permute(0, 2, 1, 3)  # (B, T, I, L)
             y = nn.functional.linear(windows.reshape(batch, stop - start, in_channels * self.lags), self.weight)
             ready[..., start:stop] += y.mT

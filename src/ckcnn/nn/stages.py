@@ -133,9 +133,8 @@ class RunningMean(StatefulStage):
         """Map the new steps ``(B, C, T) -> (B, C, T)``."""
         totals = self.total[..., None] + y.to(self.total.dtype).cumsum(-1)
         counts = self.count[:, None] + torch.arange(1, y.shape[-1] + 1, device=y.device)
-        if y.shape[-1]:
-            self.total.copy_(totals[..., -1])
-            self.count.copy_(counts[:, -1])
+        self.total.copy_(totals[..., -1])
+        self.count.copy_(counts[:, -1])
         return (totals / counts[:, None]).to(y.dtype)
 
     def memory(self) -> dict[str, Tensor]:

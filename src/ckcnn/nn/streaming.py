@@ -26,6 +26,7 @@ class NetworkStream:
 
     Example:
         >>> from functools import partial
+        >>> from ckcnn.nn import CKConv, CKNet
         >>> conv = partial(CKConv, horizon=1000)
         >>> net = CKNet(in_channels=1, hidden_channels=4, out_channels=3, conv=conv, norm="step").eval()
         >>> stream = NetworkStream(net)
@@ -51,12 +52,12 @@ class NetworkStream:
         if net.training:
             raise ValueError("a stream answers as the network does in evaluation; call net.eval() first")
         self.batch, self.dt = batch, dt
-        self.steps = torch.zeros(batch, dtype=torch.int64)
         self._tokens = isinstance(net, CKTextNet)
         self._channels = getattr(net, "in_channels", None)
         self._dtype = next((parameter.dtype for parameter in net.parameters()), torch.float32)
         # In inference mode, buffers would be made that no later push may change.
         with torch.inference_mode(False), torch.no_grad():
+            self.steps = torch.zeros(batch, dtype=torch.int64)
             self._stage = stage_of(net, batch, dt)
 
     @torch.no_grad()
@@ -67,7 +68,7 @@ class NetworkStream:
         one for every step, too; with readout ``"mean"`` it is that of the mean over all steps so far.
 
         Args:
-            samples: ``(B, C, T)`` with any T, or tokens ``(B, T)`` of a `CKTextNet`.
+            samples: ``(B, C, T)`` with any T from 1 on, or tokens ``(B, T)`` of a `CKTextNet`.
 
         Returns:
             ``(B, out, T)``.
@@ -160,6 +161,8 @@ class NetworkStream:
                 raise ValueError(f"samples must be real floating-point numbers, got {samples.dtype}; use x.float()")
             if samples.dtype == torch.float64 and self._dtype != torch.float64:
                 raise ValueError(f"samples are {samples.dtype} but the network is {self._dtype}; use x.float()")
+        if samples.shape[-1] == 0:
+            raise ValueError(f"samples must hold at least one new step, got shape {tuple(samples.shape)}")
         if samples.device != self.device:
             raise ValueError(
                 f"samples must be on the device of the stream, {self.device}, got {samples.device}; "
