@@ -84,7 +84,9 @@ def test_last_step_and_mean_are_read_at_every_step() -> None:
 
 def test_parts_of_a_network_stream_too() -> None:
     conv = partial(CKConv, horizon=150)
-    own = nn.Sequential(FFTConv(2, 4, 130), nn.BatchNorm1d(4), nn.ReLU(), nn.Conv1d(4, 3, 1), CKConv(3, 3, 90, bias=False))
+    own = nn.Sequential(
+        FFTConv(2, 4, 130), nn.BatchNorm1d(4), nn.ReLU(), nn.Conv1d(4, 3, 1), CKConv(3, 3, 90, bias=False)
+    )
     own[1].running_mean.uniform_()
     nets = [CKConv(2, 3, 150), CKBlock(2, 3, conv, norm="step"), CKBackbone([2, 2, 4], conv, norm="step"), own]
     for net in nets:

@@ -62,12 +62,12 @@ class PartitionedConv(StatefulStage):
         partition = partition or cheapest_partition(self.lags, in_channels, out_channels, batch)
         self.direct = DirectLags(kernel[..., : partition.direct])
         self.levels = nn.ModuleList(BlockLags(kernel, level) for level in partition.levels)
-        sizes = [level.size for level in partition.levels]
+        self.sizes = sizes = [level.size for level in partition.levels]
         # Whole blocks of this size of new steps meet the newest lags by FFT.
         self.bulk = next((size for size in sizes if size >= 4 * partition.direct), sizes[-1]) if sizes else None
         self.newest = BlockLags(kernel, Level(self.bulk, 0, self.bulk)) if self.bulk else None
         self.segment = max([_SEGMENT, *sizes])
-        self.lookback = max([self.lags - 1, *(part.lookback for part in self._in_blocks())])
+        self.lookback = max([self.lags - 1, *(level.stop + level.size for level in partition.levels)])
         self.piece = max(1, _PIECE // (batch * in_channels * partition.direct))
         self.position = 0
         bias = kernel.new_zeros(out_channels) if bias is None else bias.detach().to(kernel.dtype)
@@ -103,17 +103,13 @@ class PartitionedConv(StatefulStage):
                 start = stop
         return (pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=-1)).to(x.dtype)
 
-    def _in_blocks(self) -> list[BlockLags]:
-        """The parts of the kernel that are convolved in blocks."""
-        return [*self.levels, *([self.newest] if self.newest is not None else [])]  # type: ignore[list-item]
-
     def _advance(self, x: Tensor) -> Tensor:
         """Convolve steps that fit into the segment."""
         start, stop = self.position, self.position + x.shape[-1]
         self.history[..., self.lookback + start : self.lookback + stop] = x
         whole, rest = self._whole_blocks(start, stop)
-        for level in self.levels:
-            for part in [(start, stop)] if self.bulk and level.size >= self.bulk else rest:
+        for size, level in zip(self.sizes, self.levels, strict=True):
+            for part in [(start, stop)] if self.bulk and size >= self.bulk else rest:
                 level(self.history, self.lookback, self.ready, *part)
         for part in rest:
             self.direct(self.history, self.lookback, self.ready, *part)
@@ -173,7 +169,7 @@ class BlockLags(nn.Module):
         self.size, self.start, self.blocks = level.size, level.start, level.blocks
         lags = kernel[..., level.start : level.stop]
         lags = nn.functional.pad(lags, (0, self.blocks * self.size - lags.shape[-1]))
-        spectra = torch.fft.rfft(lags.unflatten(-1, (self.blocks, self.size)), 2 * self.size)  # (O, I, P, F)
+        spectra = torch.fft.rfft(lags.view(*lags.shape[:2], self.blocks, self.size), 2 * self.size)  # (O, I, P, F)
         self.register_buffer("spectra", spectra.flip(2).flatten(1, 2).permute(2, 0, 1).contiguous())
 
     @property
@@ -193,5 +189,5 @@ class BlockLags(nn.Module):
         batch, in_channels = len(history), history.shape[1]
         columns = windows.unfold(2, self.blocks, 1).permute(3, 1, 4, 0, 2)  # (F, I, P, B, K)
         y = torch.bmm(self.spectra, columns.reshape(-1, in_channels * self.blocks, batch * count))  # (F, O, B K)
-        y = torch.fft.irfft(y.unflatten(-1, (batch, count)).permute(2, 1, 3, 0), 2 * self.size)  # (B, O, K, 2 S)
+        y = torch.fft.irfft(y.view(*y.shape[:2], batch, count).permute(2, 1, 3, 0), 2 * self.size)  # (B, O, K, 2 S)
         ready[..., first : first + count * self.size] += y[..., self.size :].flatten(2)

@@ -36,8 +36,8 @@ class NetworkStream:
         torch.Size([1, 3, 1])
 
     Args:
-        net: a `CKNet`, `CKTextNet`, `CKBackbone`, `CKBlock`, `CKConv` or `FFTConv`, or an `nn.Sequential` of such layers
-            and of those that look at one step at a time; in evaluation mode.
+        net: a `CKNet`, `CKTextNet`, `CKBackbone`, `CKBlock`, `CKConv` or `FFTConv`, or an `nn.Sequential` of such
+            layers and of those that look at one step at a time; in evaluation mode.
         batch: number of streams that advance together.
         dt: sampling step in training samples, as in `CKConv.forward`. On a grid finer than that of training, kernels
             are smoothed over the whole memory, as in a call with a sequence that is at least as long as the memory.
