@@ -20,7 +20,7 @@ class NetworkStream:
     """A causal network, or one layer of it, that answers samples as they arrive.
 
     The answers are those of a call with all samples so far, but for rounding. What is remembered is bounded by the
-    horizon of the layers, and most of the work for a sample is done in blocks, by FFT (see `PartitionedConv`).
+    horizon of the layers, and most of the work for a sample is done in blocks, by FFT.
 
     Kernels are sampled once: a stream holds the weights that the network has when the stream is made.
 
