@@ -50,9 +50,10 @@ $(JUPYTER): $(INSTALLED)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[notebooks]'
 	@touch $@
 
-bench: install  ## speed and memory of a training step, about 15 minutes
+bench: install  ## speed and memory of a training step and of streams, about 20 minutes
 	$(RUN) -m benchmarks.step
 	$(RUN) -m benchmarks.stamps
+	$(RUN) -m benchmarks.streaming
 
 docs: install  ## build the documentation, docs/_build/html/index.html
 	$(RUN) -m sphinx -W --keep-going -n -q docs docs/_build/html

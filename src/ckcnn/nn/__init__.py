@@ -11,6 +11,7 @@ from ckcnn.nn.multiscale import MultiscaleSiren
 from ckcnn.nn.network import CKBackbone, CKNet, CKTextNet
 from ckcnn.nn.normalization import StepNorm
 from ckcnn.nn.regularization import kernel_penalty
+from ckcnn.nn.streaming import NetworkStream
 from ckcnn.nn.time_grid import TimeGrid
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "KernelNet",
     "MLPKernel",
     "MultiscaleSiren",
+    "NetworkStream",
     "Siren",
     "StepNorm",
     "TimeGrid",
