@@ -121,7 +121,7 @@ class BlockConv(nn.Module):
         x = F.pad(x, (0, blocks * self.block - length))
         spectrum = self._transform(x.reshape(batch, self.in_channels, blocks, self.rows, self.columns))
         y = self._back(self._multiply(spectrum, batch, blocks), batch, blocks)
-        y = y.reshape(batch, self.out_channels, blocks * self.block)[..., self.ahead : self.ahead + length]
+        y = y.reshape(batch, self.out_channels, blocks * self.block).narrow(-1, self.ahead, length)
         return y if self.bias is None else y + self.bias[:, None]
 
     def _transform(self, x: Tensor) -> Tensor:
@@ -129,7 +129,7 @@ class BlockConv(nn.Module):
         lines = self.first @ x  # (B, I, M, 2 H, Q), as the later half of a transform
         if not self.one_block:
             # As the earlier half, the lines of a block have the other sign where k1 is odd.
-            before = F.pad(lines, (0, 0, 0, 0, 1, 0))[:, :, :-1]
+            before = F.pad(lines, (0, 0, 0, 0, 1, 0)).narrow(2, 0, x.shape[2])
             lines = lines + self.alternation * before
         real, imaginary = lines.split(self.rows + 1, dim=-2)
         cosine, sine = self.rotation
