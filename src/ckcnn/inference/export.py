@@ -132,7 +132,9 @@ def export_network(
     if type(net) not in (CKNet, CKTextNet, BaselineNet):
         raise ValueError(f"a {type(net).__name__} cannot be exported; CKNet, CKTextNet, GRU, LSTM and TCN can")
     if isinstance(net, CKNet) and net.readout == "last_valid":
-        raise ValueError('readout "last_valid" needs the length of each sequence, which an exported graph does not take')
+        raise ValueError(
+            'readout "last_valid" needs the length of each sequence, which an exported graph does not take'
+        )
     length = _length(net, length, dt, preprocessing)
     graph = Graph(net, task, length, dt, preprocessing).eval()
     program = _trace(graph, length)
@@ -276,7 +278,10 @@ def _trace(graph: Graph, length: int | None) -> torch.export.ExportedProgram:
         sizes[example.dim() - 1] = torch.export.Dim("time", min=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about torch's own insides
-        return torch.export.export(graph, (example,), dynamic_shapes=(sizes,), strict=False)
+        # Some conditions on the batch hold for every size, which torch cannot prove; it may look at them later.
+        return torch.export.export(
+            graph, (example,), dynamic_shapes=(sizes,), strict=False, prefer_deferred_runtime_asserts_over_guards=True
+        )
 
 
 def _pt2(program: torch.export.ExportedProgram, described: Description) -> bytes:
