@@ -69,12 +69,13 @@ class BlockConv(nn.Module):
     """A convolution by transforms of blocks, for long kernels and signals of any length.
 
     The signal is cut into blocks of ``S > L`` samples. A block and the one before it, ``n = 2 S`` samples, hold all
-    that the results of the block depend on (overlap-save). Their discrete Fourier transform is two small matrix products
-    with a rotation in between: for sample ``t = Q t1 + t2`` and frequency ``k = k1 + 2 R k2``, with ``n = 2 R Q``,
+    that the results of the block depend on (overlap-save). Their discrete Fourier transform is two small matrix
+    products with a rotation in between: for sample ``t = Q t1 + t2`` and frequency ``k = k1 + 2 R k2``, ``n = 2 R Q``,
 
     ::
 
-        X[k] = sum over t2 of  exp(-2 pi i t2 k2 / Q)  exp(-2 pi i t2 k1 / n)  sum over t1 of  exp(-2 pi i t1 k1 / 2 R) x[t]
+        X[k] = sum over t2 of  exp(-2 pi i t2 k2 / Q)  exp(-2 pi i t2 k1 / n)  Y[k1, t2]
+        Y[k1, t2] = sum over t1 of  exp(-2 pi i t1 k1 / 2 R)  x[t]
 
     Real and imaginary parts are kept apart. The signal is real, so the lines ``k1 = 0 ... R`` say everything.
 
@@ -131,7 +132,7 @@ class BlockConv(nn.Module):
             # As the earlier half, the lines of a block have the other sign where k1 is odd.
             before = F.pad(lines, (0, 0, 0, 0, 1, 0)).narrow(2, 0, x.shape[2])
             lines = lines + self.alternation * before
-        real, imaginary = lines.split(self.rows + 1, dim=-2)
+        real, imaginary = lines.chunk(2, dim=-2)
         cosine, sine = self.rotation
         turned = torch.cat([real * cosine + imaginary * sine, imaginary * cosine - real * sine], dim=-1)
         return turned @ self.second
@@ -152,7 +153,7 @@ class BlockConv(nn.Module):
 
     def _back(self, y: Tensor, batch: int, blocks: int) -> Tensor:
         """``(B, O, M, H, 2 Q)`` -> the later half of each transform, ``(B, O, M, R, Q)``."""
-        real, imaginary = (y @ self.second_inverse).split(self.columns, dim=-1)
+        real, imaginary = (y @ self.second_inverse).chunk(2, dim=-1)
         cosine, sine = self.rotation
         turned = torch.cat([real * cosine - imaginary * sine, imaginary * cosine + real * sine], dim=-2)
         return self.first_inverse @ turned

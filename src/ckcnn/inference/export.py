@@ -132,9 +132,7 @@ def export_network(
     if type(net) not in (CKNet, CKTextNet, BaselineNet):
         raise ValueError(f"a {type(net).__name__} cannot be exported; CKNet, CKTextNet, GRU, LSTM and TCN can")
     if isinstance(net, CKNet) and net.readout == "last_valid":
-        raise ValueError(
-            'readout "last_valid" needs the length of each sequence, which an exported graph does not take'
-        )
+        raise ValueError('readout "last_valid" needs the length of each sequence, which no exported graph takes')
     length = _length(net, length, dt, preprocessing)
     graph = Graph(net, task, length, dt, preprocessing).eval()
     program = _trace(graph, length)
@@ -231,6 +229,8 @@ def _length(net: nn.Module, length: int | None, dt: float, preprocessing: Prepro
     if not layers:
         if dt != 1:
             raise ValueError(f"GRU, LSTM and TCN know nothing of the sampling rate, leave dt at 1 (got {dt:g})")
+        if length is None and any(isinstance(layer, nn.GRU | nn.LSTM) for layer in net.modules()):
+            raise ValueError("a GRU or LSTM is exported for one length; give it with --length")
         return length
     one_length = isinstance(layers[0], ReferenceConv) or dt < 1  # smoothing depends on where the kernel ends
     samples = math.ceil(layers[0].horizon / dt)
