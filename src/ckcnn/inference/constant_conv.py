@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-DIRECT_LAGS = 32  # up to here a plain convolution is faster: see benchmarks/export.py
+DIRECT_LAGS = 32  # below, the many small steps of a transform are not worth it; a guess, not tuned
 
 
 class SampledKernel(NamedTuple):
