@@ -20,6 +20,10 @@ COMMANDS = {
     "report": ("ckcnn.report.command:main", "all runs on one page: ckcnn report runs --output report.html"),
     "reproduce": ("ckcnn.reproduce.command:main", "the paper's tables, trained from scratch: ckcnn reproduce --list"),
     "import": ("ckcnn.cli.import_command:main", "make a checkpoint from weights that the paper's authors published"),
+    "export": (
+        "ckcnn.cli.export_command:main",
+        "write a trained network to a file: ckcnn export RUN --output model.onnx",
+    ),
     "presets": ("ckcnn.cli.listing:main", "list the presets with their size and the paper's figure"),
     "fit-kernel": ("ckcnn.kernel_fits.command:main", "fit kernel nets to functions: why kernels are made of sines"),
     "data": ("ckcnn.cli.data:main", "list the benchmarks, prepare their data, draw samples"),

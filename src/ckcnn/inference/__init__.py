@@ -1,1 +1,1 @@
-"""Using what was trained."""
+"""Using what was trained: load, predict, stream, generate, export."""
