@@ -78,6 +78,8 @@ class SequenceDataModule(PreparedDataModule):
         self.splits: dict[str, NDArray[np.int64]] = {}
         self.statistics: Statistics | None = None
         self._store: Store | None = None
+        self._training: ResumableLoader | None = None
+        self._position = 0  # in the epoch that a resumed run is in
 
     @property
     def in_channels(self) -> int:
@@ -139,7 +141,19 @@ class SequenceDataModule(PreparedDataModule):
 
     def train_dataloader(self) -> DataLoader[SequenceBatch]:
         """Training batches in an order that depends on `seed` and the epoch."""
-        return self._loader("train")
+        self._training = self._loader("train")
+        self._training.skip, self._position = self._position, 0
+        return self._training
+
+    def state_dict(self) -> dict[str, int]:
+        """How many batches of the epoch were given, 0 if it is over; Lightning keeps it in checkpoints."""
+        if self._training is None or self.trainer is None:
+            return {"given": self._position}
+        return {"given": self._training.given % int(self.trainer.num_training_batches)}
+
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+        """The next training loader leaves out the batches that were given."""
+        self._position = state_dict["given"]
 
     def val_dataloader(self) -> DataLoader[SequenceBatch]:
         """Validation batches in file order."""
@@ -153,7 +167,7 @@ class SequenceDataModule(PreparedDataModule):
         """The test batches."""
         return self._loader("test")
 
-    def _loader(self, split: str) -> DataLoader[SequenceBatch]:
+    def _loader(self, split: str) -> ResumableLoader:
         dataset = self.dataset(split)
         return ResumableLoader(
             dataset,

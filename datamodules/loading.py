@@ -52,10 +52,16 @@ class ShardSampler(DistributedSampler[Any]):
 
 
 class ResumableLoader(DataLoader[SequenceBatch]):
-    """A loader that tells how many batches of the epoch it gave, and can go on from there.
+    """A loader that counts the batches of an epoch and can leave out the first ones.
 
-    Lightning keeps `state_dict` in its checkpoints. Workers start with the first batch, not with the iterator, because
-    Lightning makes the iterator before it tells the sampler the epoch.
+    The data module keeps the count in checkpoints, not the loader: Lightning would give its state back only to a loader
+    that is made after the loops were restored, and a schedule that asks for the number of steps, such as one-cycle,
+    makes the loader before. Workers start with the first batch, not with the iterator, because Lightning makes the
+    iterator before it tells the sampler the epoch.
+
+    Attributes:
+        given: batches of this epoch so far.
+        skip: batches that the next iteration leaves out.
     """
 
     given = 0
@@ -67,11 +73,3 @@ class ResumableLoader(DataLoader[SequenceBatch]):
             self.given += 1
             if self.given > skip:
                 yield batch
-
-    def state_dict(self) -> dict[str, int]:
-        """The batches that this epoch gave; none if it is over."""
-        return {"given": self.given % len(self)}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """The next iteration leaves out the batches that were given."""
-        self.skip = state["given"]

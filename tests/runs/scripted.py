@@ -19,6 +19,7 @@ class ScriptedTrainer:
     """
 
     is_global_zero, fast_dev_run, should_stop, training, world_size = True, False, False, True, 1
+    accumulate_grad_batches, is_last_batch = 1, False
 
     def __init__(self, epoch: int = 0, **metrics: float) -> None:
         self.current_epoch, self.global_step = epoch, 10 * (epoch + 1)

@@ -42,7 +42,12 @@ KEPT = ("BestEpoch", "KeepCheckpoints", "EpochClock")  # callbacks with a state
 def start(folder: Path, *options: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "ckcnn", *FIT, *options]
     with (folder / "log.txt").open("ab") as log:
-        return subprocess.Popen(command, cwd=folder, stderr=log, stdout=log)
+        return subprocess.Popen(command, cwd=folder, stderr=log, stdout=log, env=os.environ | {"PYTHONPATH": _path()})
+
+
+def _path() -> str:
+    """The working folder, so that a run finds the callback of a test."""
+    return os.pathsep.join(["", *filter(None, [os.environ.get("PYTHONPATH")])]) or "."
 
 
 def wait_for(path: Path, process: subprocess.Popen[bytes], after: float = 0.0) -> None:
@@ -130,6 +135,43 @@ def test_sigterm_keeps_the_steps_of_an_epoch(reference: Path, tmp_path: Path, ol
     assert_same_run(tmp_path, reference)
     seconds = [float(row["seconds"]) for row in read(tmp_path / "runs/digits/version_0/metrics.csv")]
     assert [value > 1000 for value in seconds] == [number == content["epoch"] for number in range(EPOCHS)]
+
+
+KILL = """
+import os, signal
+from pytorch_lightning import Callback
+
+class KillAt(Callback):
+    def __init__(self, batch: int) -> None:
+        self.batch = batch
+
+    def on_train_batch_start(self, trainer, module, batch, index):
+        if trainer.fit_loop.total_batch_idx == self.batch:
+            os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.parametrize(
+    ("batch", "options"),
+    [
+        (12, ["--model.schedule=one_cycle"]),
+        (17, ["--model.schedule=one_cycle", "--trainer.limit_train_batches=9"]),
+        (10, ["--model.schedule=constant", "--trainer.limit_train_batches=9", "--trainer.accumulate_grad_batches=4"]),
+    ],
+    ids=["one-cycle", "last batch of a limited epoch", "while gradients accumulate"],
+)
+def test_sigterm_at_any_batch(tmp_path: Path, batch: int, options: list[str]) -> None:
+    """A schedule that asks for the number of steps makes the loader before the loops are restored."""
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    whole.mkdir()
+    stopped.mkdir()
+    (stopped / "kill.py").write_text(KILL)
+    untouched = start(whole, *options)
+    kill = ["--trainer.callbacks+=kill.KillAt", f"--trainer.callbacks.batch={batch}"]
+    assert start(stopped, *options, *kill).wait() == 143
+    assert start(stopped, *options, "--ckpt_path=last").wait() == 0
+    assert untouched.wait() == 0
+    assert_same_run(stopped, whole)
 
 
 def test_a_finished_run_stays_as_it_is(reference: Path, monkeypatch: pytest.MonkeyPatch) -> None:

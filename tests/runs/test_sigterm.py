@@ -47,6 +47,17 @@ def test_the_step_at_hand_is_completed(callback: sigterm.StopOnSigterm, stopped:
     assert stopped == [scripted]
 
 
+def test_gradients_that_are_being_accumulated_are_not_lost(
+    callback: sigterm.StopOnSigterm, stopped: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted = trainer()
+    monkeypatch.setattr(scripted, "accumulate_grad_batches", 3, raising=False)
+    os.kill(os.getpid(), signal.SIGTERM)
+    for batch, ended in enumerate([False, False, True]):
+        callback.on_train_batch_end(scripted, ANY, ANY, ANY, batch)
+        assert bool(stopped) == ended
+
+
 @pytest.mark.parametrize("others", [False, True])
 def test_all_processes_stop_if_one_of_them_got_the_signal(
     callback: sigterm.StopOnSigterm, stopped: list[Any], others: bool

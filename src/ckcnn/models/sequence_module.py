@@ -185,6 +185,8 @@ class SequenceModule(LightningModule):
         states = checkpoint.get("epoch_so_far", []) if self.global_rank == 0 else []  # of all, so one of them has it
         for metric, state in zip(self._train_metrics(), states, strict=False):
             restore(metric, state)
+        if "loader_position" in checkpoint:  # of an earlier version; otherwise the data module has its own
+            self.trainer.datamodule.load_state_dict(checkpoint["loader_position"])  # type: ignore[attr-defined]
 
     def _train_metrics(self) -> list[Metric]:
         mean_loss, metrics = self._meters("train")

@@ -39,6 +39,22 @@ def is_finished(content: Mapping[str, Any]) -> bool:
 
 
 def _upgraded(content: dict[str, Any]) -> dict[str, Any]:
+    """Turn the checkpoint of an earlier version into one of this version."""
+    return _with_loader_position(_with_divided_callbacks(content))
+
+
+def _with_loader_position(content: dict[str, Any]) -> dict[str, Any]:
+    """Take the position in the epoch out of the loops: the data module keeps it now, not the loader."""
+    loop = content.get("loops", {}).get("fit_loop", {})
+    states = loop.get("state_dict", {}).get("combined_loader")
+    if not states:
+        return content
+    over = loop.get("epoch_loop.batch_progress", {}).get("is_last_batch", False)
+    loop["state_dict"]["combined_loader"] = []
+    return {**content, "loader_position": {"given": 0 if over else states[0]["given"]}}
+
+
+def _with_divided_callbacks(content: dict[str, Any]) -> dict[str, Any]:
     """Divide the state of the one callback of earlier versions among those that do its work now."""
     callbacks = dict(content.get("callbacks", {}))
     old = callbacks.pop("RunKeeper", None)

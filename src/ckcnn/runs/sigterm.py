@@ -40,7 +40,9 @@ class StopOnSigterm(Callback):
         stop = self.asked
         if trainer.world_size > 1:
             stop = trainer.strategy.reduce_boolean_decision(stop, all=False)
-        if stop:
+        # Gradients that are still being accumulated are in no checkpoint, so their optimiser step is completed first.
+        accumulated = (batch_idx + 1) % trainer.accumulate_grad_batches == 0 or trainer.is_last_batch
+        if stop and accumulated:
             stop_after_this_step(trainer)
 
 
