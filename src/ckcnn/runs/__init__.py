@@ -1,0 +1,1 @@
+"""What a run leaves: its folder, checkpoints, the table of metrics, the results of tests."""

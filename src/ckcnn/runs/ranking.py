@@ -1,0 +1,29 @@
+"""Which of two epochs is better."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+
+def rank(value: float, loss: float, mode: Literal["max", "min"]) -> tuple[float, float]:
+    """Return a sort key for epochs: the smaller, the better.
+
+    Of equally good epochs the one with the smaller validation loss is better, as in the authors' code: on a small
+    validation set many epochs are equally good. What is not a number is worse than any number.
+
+    Args:
+        value: the metric that says how good an epoch is.
+        loss: the validation loss.
+        mode: whether a good value is large or small.
+
+    Example:
+        >>> epochs = [(0.5, 2.0), (0.7, 1.0), (0.7, 0.8), (float("nan"), 0.1)]
+        >>> min(epochs, key=lambda epoch: rank(*epoch, "max"))
+        (0.7, 0.8)
+    """
+    return _or_worst(-value if mode == "max" else value), _or_worst(loss)
+
+
+def _or_worst(number: float) -> float:
+    return math.inf if math.isnan(number) else number
