@@ -23,6 +23,7 @@ class SequentialCIFAR10(SequenceDataModule):
     task = "classification"
     channels, length, out_channels = 3, 1024, 10
     sizes = (45_000, 5_000, 10_000)
+    channel_names = ("red", "green", "blue")
     classes = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
     files = tuple(f"{_FOLDER}/{name}" for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"))
     downloads = (  # the checksum is that of torchvision.datasets.CIFAR10

@@ -41,6 +41,7 @@ class SequentialMNIST(SequenceDataModule):
     channels, length, out_channels = 1, 784, 10
     sizes = (54_000, 6_000, 10_000)
     classes = tuple("0123456789")
+    channel_names = ("pixel, 0 ... 255",)
     files = tuple(f"{_FOLDER}/{name}" for name in _CHECKSUMS)
     downloads = tuple(
         Download(tuple(f"{mirror}{name}.gz" for mirror in _MIRRORS), f"{_FOLDER}/{name}.gz", checksum)
