@@ -1,4 +1,4 @@
-"""Features that are computed from a recording before it is stored: cepstra, from settings that a checkpoint can keep."""
+"""Features of a recording that are computed before it is stored: cepstra, from settings that a checkpoint keeps."""
 
 # B batch, T samples, K coefficients, F frames
 

@@ -144,6 +144,7 @@ class CKCNNCLI(LightningCLI):
 
     def after_instantiate_classes(self) -> None:
         """Training goes on with the same settings; everything else takes the settings of the checkpoint."""
+        self.model.preset = self.choice.name
         if self.command != "fit":
             self.model = load_model(self.choice, self.model, self.datamodule)
         elif self.choice.checkpoint:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -45,7 +46,11 @@ def network(run: RunFolder) -> CKNet | CKTextNet:
         ValueError: if there is no whole checkpoint, or its model has no continuous kernels.
     """
     path = run.checkpoint("best")
-    content = checkpoints.load(path)
+    return network_of(checkpoints.load(path), path)
+
+
+def network_of(content: Mapping[str, Any], path: Path) -> CKNet | CKTextNet:
+    """Return the network of a checkpoint that was read from `path`; see `network`."""
     settings = content.get("network") or content.get("hyper_parameters")  # the latter: of an earlier version
     if not isinstance(settings, Mapping):
         raise ValueError(f"{path} does not hold what its settings say: it has no settings")

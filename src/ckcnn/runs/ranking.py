@@ -1,13 +1,15 @@
-"""Which of two epochs is better."""
+"""Which of two epochs, trials or results is better."""
 
 from __future__ import annotations
 
 import math
 from typing import Literal
 
+Mode = Literal["max", "min"]
 
-def rank(value: float, loss: float, mode: Literal["max", "min"]) -> tuple[float, float]:
-    """Return a sort key for epochs: the smaller, the better.
+
+def rank(value: float, loss: float, mode: Mode) -> tuple[float, float]:
+    """Return a sort key: the smaller, the better.
 
     Of equally good epochs the one with the smaller validation loss is better, as in the authors' code: on a small
     validation set many epochs are equally good. What is not a number is worse than any number.
@@ -23,6 +25,11 @@ def rank(value: float, loss: float, mode: Literal["max", "min"]) -> tuple[float,
         (0.7, 0.8)
     """
     return _or_worst(-value if mode == "max" else value), _or_worst(loss)
+
+
+def is_as_good(value: float, other: float, mode: Mode) -> bool:
+    """Return whether a value is at least as good as another one."""
+    return rank(value, 0.0, mode) <= rank(other, 0.0, mode)
 
 
 def _or_worst(number: float) -> float:
