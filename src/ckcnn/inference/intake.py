@@ -87,7 +87,8 @@ class Intake:
             together = [torch.nonzero(self.lengths == length)[:, 0] for length in torch.unique(self.lengths)]
         longest = max(self.trained.length, 1)
         for rows in together:
-            width = int(self.lengths[rows].max())
+            ends = self.lengths[rows]
+            width = int((ends if self.trained.features is None else frames(ends, self.trained.features)).max())
             size = self.trained.batch_size * min(1.0, longest / width)
             yield from torch.split(rows, max(1, int(size)))
 
