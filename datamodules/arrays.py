@@ -1,9 +1,9 @@
-"""A user's own sequences: one ``.npz`` or ``.h5`` file."""
+"""A user's own sequences: one ``.npz``, ``.h5``, ``.csv`` or ``.ts`` file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,17 +27,30 @@ class Arrays(SequenceDataModule):
     It holds `x` ``(N, C, T)``, and `y`: whole numbers ``(N,)`` (classes) or ``(N, T)`` (a class at every step), or
     other numbers ``(N,)`` or ``(N, outputs)`` (values). It may hold `lengths` ``(N,)``, where sequences are shorter
     than T; `times` ``(N, T)``, stamps in samples; and `split` ``(N,)``: "train", "val" and "test", or 0, 1 and 2.
+    Labels may be names instead of numbers; `classes` ``(classes,)`` names the classes in their order. A ``.csv`` file
+    is a long table with the columns ``sequence``, ``label``, and if need be ``time`` and ``split``; all others are
+    channels. A ``.ts`` file is in sktime's format.
     Without "val" a tenth of the training sequences are held out, without `split` it is 70 / 15 / 15. The facts, such
     as the number of channels, are read from this file.
 
     Args:
         path: of the file.
         task: what `y` means, if its type does not say: ``"binary"`` for classes 0 and 1 with a single output.
+        classes: names of the classes in the order of their numbers; by default what the file says.
         shared: see `SequenceDataModule`.
     """
 
-    def __init__(self, path: str | os.PathLike[str], task: str | None = None, **shared: Any) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        task: str | None = None,
+        classes: Sequence[str] | None = None,
+        **shared: Any,
+    ) -> None:
         self.path = Path(path).expanduser()
+        names = list(classes) if classes else array_file.read_names(self.path, "classes")
+        self._labels, self.classes = array_file.name_classes(array_file.read_labels(self.path), names, self.path)
+        self.channel_names = array_file.read_names(self.path, "channel_names") or ()
         if task is not None:
             check_choice("task", task, _TASKS)
             self.task = task
@@ -63,7 +76,9 @@ class Arrays(SequenceDataModule):
         task = TASKS[self.task]
         if task.one_logit:
             return 1
-        return self._labels.shape[-1] if task.target == "value" else int(self._labels.max()) + 1
+        if task.target == "value":
+            return int(self._labels.shape[-1])
+        return max(int(self._labels.max()) + 1, len(self.classes))
 
     @cached_property
     def stamped(self) -> bool:  # type: ignore[override]
@@ -77,7 +92,8 @@ class Arrays(SequenceDataModule):
         return (str(self.path.resolve()),)
 
     def recipe(self) -> dict[str, Any]:
-        return {"path": str(self.path.resolve()), "task": self.task}
+        recipe = {"path": str(self.path.resolve()), "task": self.task}
+        return {**recipe, "classes": list(self.classes)} if self.classes else recipe
 
     def load(self) -> Iterator[RawSequences]:
         with array_file.open_arrays(self.path) as arrays:
@@ -120,7 +136,3 @@ class Arrays(SequenceDataModule):
     @cached_property
     def _shape(self) -> tuple[int, int, int]:
         return array_file.read_shape(self.path)
-
-    @cached_property
-    def _labels(self) -> NDArray[Any]:
-        return array_file.read_labels(self.path)

@@ -105,7 +105,7 @@ BAD = {
     "labels": (_changed(y=np.arange(59)), "59 entries in y do not match 60 sequences"),
     "negative": (_changed(y=np.arange(60) - 1), r"labels must lie in 0 \.\.\. 58, got -1"),
     "NaN in y": (_changed(y=np.full(60, np.nan)), "y must be finite"),
-    "text y": (_changed(y=np.array(["a"] * 60)), "y must be numbers"),
+    "one name": (_changed(y=np.array(["a"] * 60)), "y must name at least two classes, got only 'a'"),
     "pickle": (_changed(y=np.array([{}] * 60, dtype=object)), "plain array"),
     "lengths": (_changed(lengths=np.full(60, 33)), r"lengths must lie in 1 \.\.\. 32, got 33"),
     "float lengths": (_changed(lengths=np.full(60, 3.5)), "lengths must be a whole number"),

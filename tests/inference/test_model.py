@@ -11,7 +11,7 @@ import soundfile
 import torch
 
 import ckcnn
-from ckcnn.datamodules import SequenceDataModule
+from ckcnn.datamodules import Arrays, SequenceDataModule
 from ckcnn.datamodules.datasets import SequenceDataset
 from ckcnn.datamodules.transforms import repeat_last
 from ckcnn.inference import TrainedModel
@@ -130,3 +130,101 @@ def test_answers_are_those_of_the_test_split(
         assert torch.equal(answers, scores.argmax(1))
         assert torch.equal(model.predict_proba(**given), scores.softmax(1))
         assert scores.std(0).min() > 0  # the sequences matter
+
+
+@pytest.fixture
+def letters(tmp_path: Path) -> TrainedModel:
+    official.write_trajectories(tmp_path, per_class=2)
+    return artefact(cases.ready("trajectories", tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"x": np.zeros((2, 4, 50))},
+            r"\(batch, 3, time\) or \(3, time\).*x velocity, y velocity, pen force.*\(2, 4, 5",
+        ),
+        ({"x": np.zeros((50, 3))}, "is time its last axis"),
+        ({"x": np.zeros((0, 3, 50))}, r"got shape \(0, 3, 50\)"),
+        ({"x": np.full((2, 3, 50), "a")}, "x must be real numbers"),
+        ({"x": np.full((3, 50), np.nan)}, r"NaN or infinity at \[0, 0\].*without missing values"),
+        ({"x": np.zeros((2, 3, 50)), "lengths": [3, 51]}, r"lengths must lie in 1 \.\.\. 50, got 3 \.\.\. 51"),
+        ({"x": np.zeros((2, 3, 50)), "lengths": [3.5, 5]}, "2 whole numbers"),
+        ({"x": np.zeros((2, 3, 50)), "times": np.zeros((2, 49))}, r"times must have shape \(2, 50\)"),
+        ({"x": np.zeros((2, 3, 50)), "times": np.zeros((2, 50)), "dt": 2.0}, "leave dt out"),
+        ({"x": np.zeros((2, 3, 50)), "dt": 0}, "dt must be a positive number"),
+    ],
+)
+def test_bad_input_gets_one_sentence(given: dict[str, Any], message: str, letters: TrainedModel) -> None:
+    with pytest.raises(ValueError, match=message):
+        letters.predict(**given)
+
+
+def test_one_sequence_or_many(letters: TrainedModel) -> None:
+    x = np.random.default_rng(0).normal(size=(200, 3, 150))
+    many = letters.predict_proba(x)
+    assert many.shape == (200, 20)
+    assert np.allclose(letters.predict_proba(x[7]), many[7], atol=1e-6)
+    assert isinstance(letters.predict(torch.from_numpy(x[:2])), torch.Tensor)
+    assert np.array_equal(letters.predict(x.astype(np.float32)), letters.predict(x.astype(">f4")))
+    half = letters.predict_proba(x[..., ::2], dt=2.0)
+    assert np.abs(half - many).max() < np.abs(many - many.mean(0)).max()
+    stamps = np.broadcast_to(np.arange(150.0), (200, 150))
+    padded = letters.predict_proba(x[:4], times=stamps[:4])
+    assert padded.shape == (4, 20)
+
+
+def test_permuted_steps_must_all_be_there(tmp_path: Path) -> None:
+    official.write_mnist(tmp_path)
+    model = artefact(cases.ready("pmnist", tmp_path), tmp_path)
+    with pytest.raises(ValueError, match="permutes the 784 steps"):
+        model.predict(np.zeros((1, 700)))
+    with pytest.raises(ValueError, match="takes no time stamps"):
+        model.predict(np.zeros((1, 784)), times=np.arange(784))
+
+
+def test_text(tmp_path: Path) -> None:
+    official.write_ptb(tmp_path)
+    model = artefact(cases.ready("ptb", tmp_path), tmp_path, embedding_channels=8)
+    answers = model.predict("the end\n")
+    assert answers.shape == (len("the end<eos>"),)
+    both = model.predict_proba(["the end", "the"])
+    assert both.shape == (2, 50, 7)
+    assert np.isnan(both[1, :, 3:]).all()
+    assert np.allclose(both[0, :, :7].sum(0), 1)
+    with pytest.raises(ValueError, match="never seen the character 'Z'"):
+        model.predict("Z")
+
+
+def test_stamped_models_need_stamps(tmp_path: Path) -> None:
+    arrays = official.user_arrays()
+    times = np.cumsum(np.random.default_rng(1).random((60, 32)) + 0.5, axis=1)
+    np.savez(tmp_path / "mine.npz", **arrays, times=times)
+    module = Arrays(tmp_path / "mine.npz", root=tmp_path, batch_size=16, pad="valid")
+    module.prepare_data()
+    module.setup()
+    model = artefact(module, tmp_path)
+    given = raw(module)
+    scores = expected(module, model)
+    assert torch.equal(torch.cat([part.values for part in model.scores(model.take(**given))]), scores)
+    with pytest.raises(ValueError, match="trained with time stamps"):
+        model.predict(given["x"])
+
+
+def test_baselines_and_own_subclasses(tmp_path: Path) -> None:
+    module = cases.ready("digits", tmp_path)
+    model = artefact(module, tmp_path, "GRU")
+    assert torch.equal(model.predict(**raw(module)), expected(module, model).argmax(1))
+    with pytest.raises(ValueError, match="takes no time stamps"):
+        model.predict(np.zeros((1, 64)), times=np.arange(64))
+
+    class Mine(ckcnn.CKCNN):
+        """Somebody's own."""
+
+    mine = Mine(**module.facts._asdict(), hidden_channels=4)
+    mine.preprocessing = module.preprocessing
+    mine.save_pretrained(tmp_path / "mine")
+    given = raw(module)
+    own = ckcnn.load(tmp_path / "mine", model_class=Mine).predict_proba(**given)
+    assert torch.equal(ckcnn.load(tmp_path / "mine").predict_proba(**given), own)

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from torch import Tensor, nn
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.inference.intake import Intake, describe_channels, take
 from ckcnn.tasks import IGNORED, TASKS
+
+_Decide = Callable[[Tensor], Tensor]
 
 
 class Scores(NamedTuple):
@@ -105,7 +108,8 @@ class TrainedModel:
         Raises:
             ValueError: if the input does not fit; the message says what was expected.
         """
-        return self._answer(self._decided, IGNORED, x, times, lengths, dt)
+        (answers,) = self._answers(x, times, lengths, dt, (self._decided, IGNORED))
+        return answers
 
     def predict_proba(self, x: Any, times: Any = None, lengths: Any = None, dt: float = 1.0) -> Any:
         """Return the probability of every class.
@@ -124,7 +128,16 @@ class TrainedModel:
         """
         if self.task.target == "value":
             raise ValueError("the model predicts values, which have no probabilities; use predict")
-        return self._answer(self._probabilities, float("nan"), x, times, lengths, dt)
+        (chances,) = self._answers(x, times, lengths, dt, (self._probabilities, math.nan))
+        return chances
+
+    def answer(self, x: Any, times: Any = None, lengths: Any = None, dt: float = 1.0) -> tuple[Any, Any]:
+        """Return what `predict` and `predict_proba` return, computed once; None instead of probabilities of values."""
+        if self.task.target == "value":
+            return self.predict(x, times, lengths, dt), None
+        both = (self._decided, IGNORED), (self._probabilities, math.nan)
+        answers, chances = self._answers(x, times, lengths, dt, *both)
+        return answers, chances
 
     def scores(self, taken: Intake) -> Iterator[Scores]:
         """Yield what the network answers, part by part, on the CPU; memory is bounded by the batches of training."""
@@ -165,22 +178,27 @@ class TrainedModel:
     def __repr__(self) -> str:
         return f"TrainedModel({str(self.source)!r})"
 
-    def _answer(self, decide: Any, nothing: float, x: Any, times: Any, lengths: Any, dt: float) -> Any:
+    def _answers(self, x: Any, times: Any, lengths: Any, dt: float, *wanted: tuple[_Decide, float]) -> list[Any]:
+        """What functions make of the scores, each with what stands where there is no answer."""
         taken = self.take(x, times, lengths, dt)
-        answers: Tensor | None = None
+        found: list[Tensor] = []
         for part in self.scores(taken):
-            decided = decide(part.values)
-            if answers is None:
-                shape = (len(taken.x), *decided.shape[1:-1], taken.width) if part.steps is not None else None
-                answers = torch.full(shape or (len(taken.x), *decided.shape[1:]), nothing, dtype=decided.dtype)
-            if part.steps is None:
-                answers[part.rows] = decided
-            else:
-                _scatter(answers, decided, part.rows, part.steps, taken.lengths[part.rows])
-        if answers is None:  # never: an intake has at least one sequence
-            raise ValueError("x holds no sequence")
-        answers = answers[0] if taken.single else answers
-        return answers if isinstance(x, Tensor) else answers.numpy()
+            decided = [decide(part.values) for decide, _ in wanted]
+            if not found:
+                steps = 0 if part.steps is None else 1
+                shapes = [(len(taken.x), *one.shape[1 : one.dim() - steps], *[taken.width] * steps) for one in decided]
+                nothing = [value for _, value in wanted]
+                found = [
+                    torch.full(shape, value, dtype=one.dtype)
+                    for shape, value, one in zip(shapes, nothing, decided, strict=True)
+                ]
+            for answers, one in zip(found, decided, strict=True):
+                if part.steps is None:
+                    answers[part.rows] = one
+                else:
+                    _scatter(answers, one, part.rows, part.steps, taken.lengths[part.rows])
+        whole = [answers[0] if taken.single else answers for answers in found]
+        return whole if isinstance(x, Tensor) else [answers.numpy() for answers in whole]
 
     def _decided(self, scores: Tensor) -> Tensor:
         answer = self.task.answer(scores)
