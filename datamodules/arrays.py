@@ -48,11 +48,12 @@ class Arrays(SequenceDataModule):
         **shared: Any,
     ) -> None:
         self.path = Path(path).expanduser()
+        if task is not None:
+            check_choice("task", task, _TASKS)
         names = list(classes) if classes else array_file.read_names(self.path, "classes")
         self._labels, self.classes = array_file.name_classes(array_file.read_labels(self.path), names, self.path)
         self.channel_names = array_file.read_names(self.path, "channel_names") or ()
         if task is not None:
-            check_choice("task", task, _TASKS)
             self.task = task
         elif not np.issubdtype(self._labels.dtype, np.integer):
             self.task = "regression"

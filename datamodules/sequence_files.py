@@ -164,34 +164,42 @@ def _table(path: Path, columns: Columns) -> Iterator[Recording]:
     import pandas
 
     try:
-        first = path.open(encoding="utf-8-sig").readline()
-        header = None if all_numbers(first.strip().split(",")) else 0
-        chunks = pandas.read_csv(
-            path, header=header, chunksize=_CHUNK_ROWS, skipinitialspace=True, encoding="utf-8-sig"
-        )
-        waiting, seen = None, set()
-        for chunk in chunks:
-            chunk.columns = [str(name) for name in chunk.columns]
-            if columns.sequence not in chunk:
-                waiting = chunk if waiting is None else pandas.concat([waiting, chunk])
-                continue
-            changes = (chunk[columns.sequence] != chunk[columns.sequence].shift()).cumsum()
-            for _, rows in chunk.groupby(changes, sort=False):
-                name = rows[columns.sequence].iloc[0]
-                if waiting is not None and waiting[columns.sequence].iloc[0] == name:
-                    waiting = pandas.concat([waiting, rows])
-                    continue
-                if name in seen:
-                    raise DataError(f"{path}: the rows of sequence {name} are not together; sort the table")
-                if waiting is not None:
-                    yield _recording(path, waiting, columns, str(waiting[columns.sequence].iloc[0]))
-                seen.add(name)
-                waiting = rows
-        if waiting is not None:
-            name = str(waiting[columns.sequence].iloc[0]) if columns.sequence in waiting else path.stem
-            yield _recording(path, waiting, columns, name)
+        with path.open(encoding="utf-8-sig") as file:
+            header = None if all_numbers(file.readline().strip().split(",")) else 0
+        how = {"header": header, "skipinitialspace": True, "encoding": "utf-8-sig"}
+        with pandas.read_csv(path, chunksize=_CHUNK_ROWS, **how) as chunks:
+            for rows in _sequences(path, chunks, columns.sequence):
+                named = columns.sequence in rows
+                yield _recording(path, rows, columns, str(rows[columns.sequence].iloc[0]) if named else path.stem)
     except (UnicodeDecodeError, pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
         raise DataError(f"{path} is not a table with commas ({error})") from None
+
+
+def _sequences(path: Path, chunks: Iterator[Any], column: str) -> Iterator[Any]:
+    """The rows of one sequence after the other; a table without the column is one sequence."""
+    import pandas
+
+    waiting: list[Any] = []
+    seen: set[Any] = set()
+    for chunk in chunks:
+        chunk.columns = [str(name) for name in chunk.columns]
+        if column not in chunk:
+            waiting.append(chunk)
+            continue
+        changes = (chunk[column] != chunk[column].shift()).cumsum()
+        for _, rows in chunk.groupby(changes, sort=False):
+            name = rows[column].iloc[0]
+            if waiting and waiting[0][column].iloc[0] == name:
+                waiting.append(rows)
+                continue
+            if name in seen:
+                raise DataError(f"{path}: the rows of sequence {name} are not together; sort the table")
+            if waiting:
+                yield pandas.concat(waiting)
+            seen.add(name)
+            waiting = [rows]
+    if waiting:
+        yield pandas.concat(waiting)
 
 
 def _recording(path: Path, rows: Any, columns: Columns, name: str) -> Recording:

@@ -129,8 +129,8 @@ def test_bad_arrays(fault: str, tmp_path: Path) -> None:
 def test_bad_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"there is no file .*absent\.npz"):
         Arrays(tmp_path / "absent.npz")
-    with pytest.raises(DataError, match=r"mine\.csv must be an \.npz or \.h5 file"):
-        Arrays(tmp_path / "mine.csv")
+    with pytest.raises(DataError, match=r"mine\.txt must be an \.npz, \.h5, \.csv or \.ts file"):
+        Arrays(tmp_path / "mine.txt")
     for name in ("broken.npz", "broken.h5"):
         (tmp_path / name).write_bytes(b"PK\x03\x04 nothing")
         with pytest.raises(DataError, match=f"{name} cannot be read"):

@@ -126,7 +126,7 @@ def test_a_checkpoint_of_an_earlier_version(here: Path, tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     checkpoints.save(old, Path("old.ckpt"))
     model = ckcnn.load("old.ckpt")
-    with pytest.raises(ValueError, match="lacks what was done to raw values.*train again, or pass the data module"):
+    with pytest.raises(ValueError, match=r"lacks what was done to raw values.*train again, or pass the data module"):
         model.predict(x)
     assert np.array_equal(ckcnn.load("old.ckpt", data=Digits()).predict_proba(x), expected)
     Path("run/checkpoints").mkdir(parents=True)
@@ -159,7 +159,7 @@ def test_new_data_is_scaled_as_in_training(tmp_path: Path, monkeypatch: pytest.M
 
 def test_files_of_every_kind_give_the_same_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    official.write_trajectories(tmp_path, per_class=2)
+    official.write_trajectories(tmp_path, per_class=4)
     module = cases.ready("trajectories", tmp_path)
     model = artefact(module, tmp_path)
     random = np.random.default_rng(0)
