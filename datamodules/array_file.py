@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,21 @@ from numpy.typing import NDArray
 from ckcnn.datamodules.sequences import SPLITS, DataError, split_codes
 
 _HDF5 = (".h5", ".hdf5")
+_TABLES = (".csv", ".ts")
 
 
 @contextmanager
 def open_arrays(path: Path) -> Iterator[Mapping[str, Any]]:
     """The arrays of an ``.npz`` or HDF5 file by name, each read when it is asked for; pickles are never loaded."""
-    if path.suffix not in (".npz", *_HDF5):
-        raise DataError(f"{path} must be an .npz or .h5 file")
+    if path.suffix not in (".npz", *_HDF5, *_TABLES):
+        raise DataError(f"{path} must be an .npz, .h5, .csv or .ts file")
     if not path.is_file():
         raise DataError(f"there is no file {path.resolve()}")
+    if path.suffix in _TABLES:
+        from ckcnn.datamodules import tables  # it reads with what is below
+
+        yield tables.read_arrays(path)
+        return
     try:
         if path.suffix in _HDF5:
             with h5py.File(path, "r") as arrays:
@@ -50,17 +56,23 @@ def read_shape(path: Path) -> tuple[int, int, int]:
     with open_arrays(path) as arrays:
         if "x" not in arrays:
             raise DataError(f"{path} must hold an array x, got only {', '.join(sorted(arrays)) or 'nothing'}")
-        shape = arrays["x"].shape if path.suffix in _HDF5 else _npy_shape(path)
+        shape = _npy_shape(path) if path.suffix == ".npz" else arrays["x"].shape
     if len(shape) != 3 or 0 in shape:
         raise DataError(f"{path}: x must have shape (sequences, channels, time), none of them 0, got {tuple(shape)}")
     return shape[0], shape[1], shape[2]
 
 
 def read_labels(path: Path) -> NDArray[Any]:
-    """`y`, with one row per sequence; plain values become rows of one."""
+    """`y`, with one row per sequence; plain values become rows of one, and names of classes stay names."""
     with open_arrays(path) as arrays:
+        if "y" not in arrays:
+            known = ", ".join(sorted(arrays)) or "nothing"
+            advice = f"ckcnn predict --ckpt_path RUN --input {path.name} answers sequences without labels"
+            raise DataError(f"{path} must hold an array y, got only {known}; {advice}")
         y = read_array(arrays, "y", path)
     y = y.astype(np.int64) if y.dtype == bool else y
+    if is_text(y) and y.ndim == 1 and y.size:
+        return as_text(y)
     if not np.issubdtype(y.dtype, np.number) or y.ndim not in (1, 2) or not y.size:
         raise DataError(f"{path}: y must be numbers of shape (sequences,) or (sequences, ...), got {y.dtype} {y.shape}")
     whole = np.issubdtype(y.dtype, np.integer)
@@ -132,3 +144,46 @@ def _npy_shape(path: Path) -> tuple[int, ...]:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         return read(file)[0]
+
+
+def is_text(array: NDArray[Any]) -> bool:
+    """Return whether an array holds strings, as NumPy or HDF5 keep them."""
+    return array.dtype.kind in "US" or (array.dtype.kind == "O" and all(isinstance(v, str | bytes) for v in array.flat))
+
+
+def as_text(array: NDArray[Any]) -> NDArray[np.str_]:
+    """Return strings, whatever a file keeps them as."""
+    return np.array([entry.decode() if isinstance(entry, bytes) else str(entry) for entry in array.tolist()], dtype=str)
+
+
+def name_classes(y: NDArray[Any], names: Sequence[str] | None, path: Path) -> tuple[NDArray[Any], tuple[str, ...]]:
+    """Return labels as numbers, and the names of the classes.
+
+    Args:
+        y: labels; names of classes are numbered in the order of `names`, or else of the alphabet.
+        names: of the classes, if they are known.
+        path: of the file, for messages.
+
+    Raises:
+        DataError: if a label has no name, or there is only one class.
+    """
+    if y.dtype.kind != "U":
+        return y, tuple(names or ())
+    known = list(names) if names else sorted(set(y.tolist()))
+    if unknown := sorted(set(y.tolist()) - set(known)):
+        raise DataError(f"{path}: y holds {unknown[0]!r}, which is none of the classes {', '.join(known)}")
+    if len(known) < 2:
+        raise DataError(f"{path}: y must name at least two classes, got only {known[0]!r}")
+    numbers = {name: number for number, name in enumerate(known)}
+    return np.array([numbers[name] for name in y.tolist()], dtype=np.int64), tuple(known)
+
+
+def read_names(path: Path, name: str) -> list[str] | None:
+    """Return an array of names that a file may hold."""
+    with open_arrays(path) as arrays:
+        if name not in arrays:
+            return None
+        array = read_array(arrays, name, path)
+    if array.ndim != 1 or not is_text(array):
+        raise DataError(f"{path}: {name} must be a list of names, got {array.dtype} {array.shape}")
+    return as_text(array).tolist()

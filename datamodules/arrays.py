@@ -1,11 +1,11 @@
-"""A user's own sequences: one ``.npz`` or ``.h5`` file."""
+"""A user's own sequences: one ``.npz``, ``.h5``, ``.csv`` or ``.ts`` file."""
 
 from __future__ import annotations
 
 import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +30,9 @@ class Arrays(SequenceDataModule):
     It holds `x` ``(N, C, T)``, and `y`: whole numbers ``(N,)`` (classes) or ``(N, T)`` (a class at every step), or
     other numbers ``(N,)`` or ``(N, outputs)`` (values). It may hold `lengths` ``(N,)``, where sequences are shorter
     than T; `times` ``(N, T)``, stamps; and `split` ``(N,)``: "train", "val" and "test", or 0, 1 and 2.
+    Labels may be names instead of numbers; `classes` ``(classes,)`` names the classes in their order. A ``.csv`` file
+    is a long table with the columns ``sequence``, ``label``, and if need be ``time`` and ``split``; all others are
+    channels. A ``.ts`` file is in sktime's format.
     Without "val" a tenth of the training sequences are held out, without `split` it is 70 / 15 / 15. The facts, such
     as the number of channels, are read from this file.
 
@@ -38,6 +41,7 @@ class Arrays(SequenceDataModule):
         task: what `y` means, if its type does not say: ``"binary"`` for classes 0 and 1 with a single output.
         time_unit: how much of `times` is one sample, the unit in which the network counts time: 0.01 for stamps in
             seconds that are usually 10 ms apart, or ``"auto"`` for the median gap.
+        classes: names of the classes in the order of their numbers; by default what the file says.
         shared: see `SequenceDataModule`.
     """
 
@@ -46,6 +50,7 @@ class Arrays(SequenceDataModule):
         path: str | os.PathLike[str],
         task: str | None = None,
         time_unit: float | Literal["auto"] = 1.0,
+        classes: Sequence[str] | None = None,
         **shared: Any,
     ) -> None:
         self.path = Path(path).expanduser()
@@ -54,6 +59,10 @@ class Arrays(SequenceDataModule):
         self._given_unit = time_unit
         if task is not None:
             check_choice("task", task, _TASKS)
+        names = list(classes) if classes else array_file.read_names(self.path, "classes")
+        self._labels, self.classes = array_file.name_classes(array_file.read_labels(self.path), names, self.path)
+        self.channel_names = array_file.read_names(self.path, "channel_names") or ()
+        if task is not None:
             self.task = task
         elif not np.issubdtype(self._labels.dtype, np.integer):
             self.task = "regression"
@@ -77,7 +86,9 @@ class Arrays(SequenceDataModule):
         task = TASKS[self.task]
         if task.one_logit:
             return 1
-        return self._labels.shape[-1] if task.target == "value" else int(self._labels.max()) + 1
+        if task.target == "value":
+            return int(self._labels.shape[-1])
+        return max(int(self._labels.max()) + 1, len(self.classes))
 
     @cached_property
     def stamped(self) -> bool:  # type: ignore[override]
@@ -86,7 +97,7 @@ class Arrays(SequenceDataModule):
             return "times" in arrays
 
     @cached_property
-    def time_unit(self) -> float:
+    def time_unit(self) -> float:  # type: ignore[override]
         """How much of `times` is one sample; 1 without `times`."""
         if not self.stamped:
             return 1.0
@@ -107,8 +118,9 @@ class Arrays(SequenceDataModule):
         return (str(self.path.resolve()),)
 
     def recipe(self) -> dict[str, Any]:
-        unit = {"time_unit": self.time_unit} if self.stamped else {}
-        return {"path": str(self.path.resolve()), "task": self.task, **unit}
+        recipe: dict[str, Any] = {"path": str(self.path.resolve()), "task": self.task}
+        recipe |= {"time_unit": self.time_unit} if self.stamped else {}
+        return {**recipe, "classes": list(self.classes)} if self.classes else recipe
 
     def load(self) -> Iterator[RawSequences]:
         with array_file.open_arrays(self.path) as arrays:
@@ -152,7 +164,3 @@ class Arrays(SequenceDataModule):
     @cached_property
     def _shape(self) -> tuple[int, int, int]:
         return array_file.read_shape(self.path)
-
-    @cached_property
-    def _labels(self) -> NDArray[Any]:
-        return array_file.read_labels(self.path)

@@ -17,6 +17,7 @@ from ckcnn.datamodules.loading import ResumableLoader, ShardSampler
 from ckcnn.datamodules.options import Keep, Missing, Pad, Standardise, check_options
 from ckcnn.datamodules.pipeline import Pipeline
 from ckcnn.datamodules.preparation import PreparedDataModule
+from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.datamodules.sequences import SPLITS, DataError, Facts, SequenceBatch
 from ckcnn.datamodules.splits import split_indices
 from ckcnn.datamodules.threads import one_thread
@@ -80,6 +81,8 @@ class SequenceDataModule(PreparedDataModule):
         self._store: Store | None = None
         self._training: ResumableLoader | None = None
         self._position = 0  # in the epoch that a resumed run is in
+        self._varying = False
+        self._given: Preprocessing | None = None
 
     @property
     def in_channels(self) -> int:
@@ -119,6 +122,7 @@ class SequenceDataModule(PreparedDataModule):
         if problem := caches.find_problem(self.cache_path, self.cache_key(), whole=False):
             raise DataError(f"the cache {self.cache_path} cannot be used: {problem}; call prepare_data() first")
         store = Store(self.cache_path)
+        self._varying = store.lengths is not None
         codes = None if store.split is None else store.split.numpy()
         if TASKS[self.task].from_tokens:
             self.splits = {name: np.flatnonzero(codes == code) for name, code in SPLITS.items()}
@@ -126,8 +130,52 @@ class SequenceDataModule(PreparedDataModule):
             self.splits = split_indices(store.labels(torch.arange(store.shape[0])).numpy(), codes, self.seed)
             if self.drop_rate:
                 store.kept = kept_steps(store.shape[0], self.length, self.drop_rate, self.seed)
-            self.statistics = self._statistics(store)
+            self.statistics = self._statistics(store) if self._given is None else self._given.statistics
         self._store = store
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """What lies between raw sequences and batches; complete after `setup`."""
+        order, statistics = self.order(), self.statistics
+        return Preprocessing(
+            data=type(self).__name__,
+            task=self.task,
+            channels=self.channels,
+            length=self.length,
+            out_channels=self.out_channels,
+            batch_size=self.batch_size,
+            classes=tuple(self.classes),
+            vocabulary=self.vocabulary,
+            spelling=self.spelling,
+            channel_names=tuple(self.channel_names),
+            features=self.features,
+            rate=self.rate,
+            origin=self.origin,
+            unit=self.unit,
+            sporadic=self._sporadic,
+            gaps=self.gaps,
+            stamped=self.stamped,
+            time_unit=self.time_unit if self.stamped else 1.0,
+            varying=self._varying,
+            padding="valid" if self.pad == "valid" else self.padding,
+            missing=self.missing if self._incomplete or self.missing == "times" else None,
+            keep=self.keep,
+            train_dt=self.train_dt,
+            history=self.history,
+            mean=None if statistics is None else statistics.mean,
+            std=None if statistics is None else statistics.std,
+            order=None if order is None else torch.from_numpy(order),
+        )
+
+    def use_statistics(self, trained: Preprocessing) -> None:
+        """Standardise as a trained model was: new data must never be scaled by its own mean and deviation.
+
+        Raises:
+            ValueError: if the data is already set up.
+        """
+        if self._store is not None:
+            raise ValueError(f"{type(self).__name__} is set up already; call use_statistics() before setup()")
+        self._given = trained
 
     def dataset(self, split: str) -> SequenceDataset | WindowDataset:
         """The sequences of ``"train"``, ``"val"`` or ``"test"``, ready for the model."""
@@ -189,21 +237,7 @@ class SequenceDataModule(PreparedDataModule):
             return statistics(batches, self.standardise, self.unscaled)
 
     def _pipeline(self, split: str) -> Pipeline:
-        stride = self.test_dt if split == "test" else self.train_dt
-        order, stored_as_is = self.order(), set(self.origin) == {0.0} and set(self.unit) == {1.0}
-        return Pipeline(
-            units=None if stored_as_is else (torch.tensor(self.origin)[:, None], torch.tensor(self.unit)[:, None]),
-            sporadic=self._sporadic,
-            gaps=self.gaps,
-            padding="valid" if self.pad == "valid" else self.padding,
-            missing=self.missing if self._incomplete or self.missing == "times" else None,
-            order=None if order is None else torch.from_numpy(order),
-            statistics=self.statistics,
-            stride=stride,
-            first=(self.length - 1) % stride if self.keep == "last" else 0,
-            training_stride=self.train_dt,
-            every_step=TASKS[self.task].every_step,
-        )
+        return self.preprocessing.pipeline(self.test_dt if split == "test" else self.train_dt)
 
 
 def _as_is(batch: Any) -> Any:

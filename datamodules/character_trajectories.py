@@ -29,6 +29,7 @@ class CharacterTrajectories(SequenceDataModule):
     task = "classification"
     channels, length, out_channels = 3, 182, 20
     sizes = (2000, 429, 429)
+    channel_names = ("x velocity", "y velocity", "pen force")
     files = (f"{_FOLDER}/CharacterTrajectories_TRAIN.ts", f"{_FOLDER}/CharacterTrajectories_TEST.ts")
     downloads = (Download(_URLS, f"{_FOLDER}/CharacterTrajectories.zip", unpack_to=_FOLDER),)
     homepage = f"{_URLS[0]} (unpack it there)"

@@ -22,6 +22,7 @@ class SequentialCIFAR10(SequenceDataModule):
     task = "classification"
     channels, length, out_channels = 3, 1024, 10
     sizes = (45_000, 5_000, 10_000)
+    channel_names = ("red", "green", "blue")
     classes = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
     files = (
         f"{_FOLDER}/data_batch_1",

@@ -17,6 +17,7 @@ class Digits(SequenceDataModule):
     channels, length, out_channels = 1, 64, 10
     sizes = (1257, 270, 270)
     classes = tuple("0123456789")
+    channel_names = ("pixel, 0 ... 16",)
 
     def load(self) -> Iterator[RawSequences]:
         from sklearn.datasets import load_digits

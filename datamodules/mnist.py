@@ -40,6 +40,7 @@ class SequentialMNIST(SequenceDataModule):
     channels, length, out_channels = 1, 784, 10
     sizes = (54_000, 6_000, 10_000)
     classes = tuple("0123456789")
+    channel_names = ("pixel, 0 ... 255",)
     files = tuple(f"{_FOLDER}/{name}" for name in _NAMES)
     origin = (255 * 0.1307,)  # mean and deviation of the training pixels, as everybody uses them
     unit = (255 * 0.3081,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ class PennTreebank(SequenceDataModule):
     channels, out_channels = 1, len(VOCABULARY)
     sizes = (5_269_890, 413_262, 464_989)
     vocabulary = VOCABULARY
+    spelling = MappingProxyType({"\n": "<eos>"})
     files = tuple(f"{_FOLDER}/{name}" for name in _NAMES.values())
     downloads = (Download((_URL,), f"{_FOLDER}/simple-examples.tgz", unpack_to=_FOLDER, only=tuple(_NAMES.values())),)
     homepage = f"{_URL} (in its folder data)"

@@ -69,6 +69,7 @@ class PhysioNet(SequenceDataModule):
     channels, length, out_channels = 41, 72, 1
     sizes = (28_233, 6_050, 6_050)  # 40,333 of 40,336: three stays begin after hour 72. The paper counts 40,335
     classes = ("no sepsis", "sepsis")
+    channel_names = (*_MEASURED, *_STATIC, "Unit1 recorded", "Unit2 recorded")
     files = (f"{_FOLDER}/training_setA.zip", f"{_FOLDER}/training_setB.zip")
     downloads = tuple(
         Download(tuple(f"{place}training_set{part}.zip" for place in _PLACES), f"{_FOLDER}/training_set{part}.zip")

@@ -6,8 +6,9 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -41,12 +42,17 @@ class PreparedDataModule(LightningDataModule):
         unscaled: number of last channels that are never standardised.
         gaps: whether values are missing in the data itself, as NaN.
         stamped: whether the data brings time stamps of its own.
+        time_unit: how much of its stamps is one sample.
         padding: what the paper puts after a shorter sequence: its last value, or nothing.
         history: steps at the start of a window of text that only give context.
         default_missing: what the option `missing` is if it is not given.
         default_standardise: what the option `standardise` is if it is not given.
-        classes: names of the classes, for plots.
+        classes: names of the classes.
+        channel_names: what the channels are, for people.
+        features: settings of what `load` computes from a recording, such as `ckcnn.datamodules.features.CEPSTRA`.
+        rate: samples per second, for recordings of sound.
         vocabulary: the characters behind the tokens of text.
+        spelling: what the text has in the place of characters, such as ``<eos>`` for a line break.
         version: of `load`; a cache that another one wrote is rebuilt.
         progress: told what is being done, how much of it is done, and how much there is.
     """
@@ -65,12 +71,17 @@ class PreparedDataModule(LightningDataModule):
     unscaled: int = 0
     gaps: bool = False
     stamped: bool = False
+    time_unit: float = 1.0
     padding: Literal["repeat", "missing"] = "repeat"
     history: int = 0
     default_missing: Missing = "mask"
     default_standardise: Standardise = "channel"
     classes: Sequence[str] = ()
+    channel_names: Sequence[str] = ()
+    features: Mapping[str, Any] | None = None
+    rate: int | None = None
     vocabulary: str = ""
+    spelling: Mapping[str, str] = MappingProxyType({})
     version: ClassVar[int] = 1
 
     def __init__(self, root: str | os.PathLike[str] | None, cache: str | os.PathLike[str] | None, seed: int) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ckcnn.checks import check_choice
 from ckcnn.datamodules.base import SequenceDataModule
 from ckcnn.datamodules.downloads import Download
+from ckcnn.datamodules.features import CEPSTRA, INT16, cepstra
 from ckcnn.datamodules.readers import read_wav
 from ckcnn.datamodules.sequences import DataError, RawSequences
 
@@ -64,7 +63,7 @@ class SpeechCommands(SequenceDataModule):
     """
 
     task = "classification"
-    rate = 16_000
+    rate: int = 16_000
     downloads = (  # address and checksum are written here because torchaudio keeps them in private names
         Download(
             (_URL,),
@@ -86,7 +85,9 @@ class SpeechCommands(SequenceDataModule):
             raise ValueError(f"words must be at least two different ones, got {list(words)}")
         self.mfcc, self.classes, self.partial = mfcc, tuple(words), partial
         self.channels, self.length = (20, 161) if mfcc else (1, self.rate)
-        self.unit = (1.0,) if mfcc else (2.0**15,)  # raw clips are stored as they come, with 16 bits
+        self.features = CEPSTRA if mfcc else None
+        self.channel_names = () if mfcc else ("sound",)
+        self.unit = (1.0,) if mfcc else (INT16,)  # raw clips are stored as they come, with 16 bits
         self.out_channels = len(words)
         self.sizes = (24_482, 5_246, 5_247) if set(words) == set(TEN_WORDS) else None
         super().__init__(**shared)
@@ -107,7 +108,7 @@ class SpeechCommands(SequenceDataModule):
             for label, word in enumerate(self.classes)
             for path in sorted((self.root / _FOLDER / word).glob("*.wav"))
         ]
-        features = _cepstra() if self.mfcc else None
+        features = None if self.features is None else cepstra(self.features, self.rate)
         chunks = [clips[start : start + _CHUNK] for start in range(0, len(clips), _CHUNK)]
         for chunk in self.track(chunks, "reading clips"):
             read = [(read_wav(path, self.rate), label) for path, label in chunk]
@@ -115,24 +116,12 @@ class SpeechCommands(SequenceDataModule):
             if full:
                 x = np.stack([samples for samples, _ in full])[:, None]
                 labels = np.array([label for _, label in full])
-                yield RawSequences(x if features is None else features(x), labels)
+                if features is not None:
+                    x = features(torch.from_numpy(x[:, 0]).float() / INT16).numpy()
+                yield RawSequences(x, labels)
 
     def _check_folders(self) -> None:
         known = {*TEN_WORDS, *OTHER_WORDS, _NOISE}
         unknown = [path for path in sorted((self.root / _FOLDER).iterdir()) if path.is_dir() and path.name not in known]
         if unknown:
             raise DataError(f"{unknown[0]} is not a word of Speech Commands 0.02; move the folder away")
-
-
-def _cepstra() -> Callable[[NDArray[np.int16]], NDArray[np.float32]]:
-    """The authors' features: 20 coefficients out of 64 mel bands, a window of 200 samples, a step of 100."""
-    from torchaudio.transforms import MFCC
-
-    with warnings.catch_warnings():  # 64 bands are more than 101 frequencies can fill; the authors did so all the same
-        warnings.filterwarnings("ignore", message="At least one mel filterbank has all zero values")
-        transform = MFCC(n_mfcc=20, log_mels=True, melkwargs={"n_fft": 200, "n_mels": 64})
-
-    def features(clips: NDArray[np.int16]) -> NDArray[np.float32]:
-        return transform(torch.from_numpy(clips[:, 0]).float() / 2.0**15).numpy()
-
-    return features

@@ -83,6 +83,7 @@ class AddingProblem(_Synthetic):
 
     task = "regression"
     channels, out_channels = 2, 1
+    channel_names = ("value", "mark")
     sizes = (50_000, 1_000, 1_000)  # the authors', and a validation set, which they did without
 
     def __init__(self, length: int = 1000, **shared: Any) -> None:

@@ -95,6 +95,10 @@ class Statistics:
     mean: Tensor
     std: Tensor
 
+    def to(self, device: torch.device) -> Statistics:
+        """The same on a device."""
+        return Statistics(self.mean.to(device), self.std.to(device))
+
     def apply(self, x: Tensor) -> Tensor:
         """``(x - mean) / (std + 1e-5)``."""
         return (x - self.mean).div_(self.std + STD_EPSILON)

@@ -23,7 +23,7 @@ ROOMS = {
     "tasks": "",
     "nn": "",
     "datamodules": "files hints checks data_options tasks",
-    "models": "compat tasks nn datamodules",
+    "models": "compat files tasks nn datamodules",
     "reference": "nn models",
     "configs": "",
     "presets": "hints data_options configs",

@@ -6,19 +6,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ckcnn.inference.loading import load
     from ckcnn.models.baselines import GRU, LSTM, TCN
     from ckcnn.models.ckcnn import CKCNN
     from ckcnn.reference.model import ReferenceCKCNN
 
 __version__ = "0.1.0"
-__all__ = ["CKCNN", "GRU", "LSTM", "TCN", "ReferenceCKCNN"]
+__all__ = ["CKCNN", "GRU", "LSTM", "TCN", "ReferenceCKCNN", "load"]
+MODELS = ("CKCNN", "GRU", "LSTM", "TCN", "ReferenceCKCNN")  # what a preset or a checkpoint may name
 
 _HOMES = dict.fromkeys(("GRU", "LSTM", "TCN"), "ckcnn.models.baselines")
-_HOMES |= {"CKCNN": "ckcnn.models.ckcnn", "ReferenceCKCNN": "ckcnn.reference.model"}
+_HOMES |= {"CKCNN": "ckcnn.models.ckcnn", "ReferenceCKCNN": "ckcnn.reference.model", "load": "ckcnn.inference.loading"}
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a model when it is asked for: `ckcnn --help` should not wait for torch."""
+    """Import a name when it is asked for: `ckcnn --help` should not wait for torch."""
     if name not in _HOMES:
         raise AttributeError(f"module 'ckcnn' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -14,7 +14,7 @@ COMMANDS = {
     "fit": ("ckcnn.cli.commands:fit", "train: ckcnn fit --config digits.yaml"),
     "validate": ("ckcnn.cli.commands:validate", "score a checkpoint on the validation split"),
     "test": ("ckcnn.cli.commands:test", "score a checkpoint on the test split: ckcnn test --config digits.yaml"),
-    "predict": ("ckcnn.cli.commands:predict", "write the answers for the test split to a CSV or NPZ file"),
+    "predict": ("ckcnn.cli.commands:predict", "answer the test split, or new sequences: ckcnn predict --input FILE"),
     "generate": ("ckcnn.cli.generate:main", "write text: ckcnn generate --ckpt_path RUN --prompt 'the company'"),
     "search": ("ckcnn.search.command:main", "find omega_0 and other settings: ckcnn search --config digits.yaml"),
     "report": ("ckcnn.report.command:main", "all runs on one page: ckcnn report runs --output report.html"),

@@ -106,7 +106,7 @@ BAD = {
     "labels": (_changed(y=np.arange(59)), "59 entries in y do not match 60 sequences"),
     "negative": (_changed(y=np.arange(60) - 1), r"labels must lie in 0 \.\.\. 58, got -1"),
     "NaN in y": (_changed(y=np.full(60, np.nan)), "y must be finite"),
-    "text y": (_changed(y=np.array(["a"] * 60)), "y must be numbers"),
+    "one name": (_changed(y=np.array(["a"] * 60)), "y must name at least two classes, got only 'a'"),
     "pickle": (_changed(y=np.array([{}] * 60, dtype=object)), "plain array"),
     "lengths": (_changed(lengths=np.full(60, 33)), r"lengths must lie in 1 \.\.\. 32, got 33"),
     "float lengths": (_changed(lengths=np.full(60, 3.5)), "lengths must be a whole number"),
@@ -130,8 +130,8 @@ def test_bad_arrays(fault: str, tmp_path: Path) -> None:
 def test_bad_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"there is no file .*absent\.npz"):
         Arrays(tmp_path / "absent.npz")
-    with pytest.raises(DataError, match=r"mine\.csv must be an \.npz or \.h5 file"):
-        Arrays(tmp_path / "mine.csv")
+    with pytest.raises(DataError, match=r"mine\.txt must be an \.npz, \.h5, \.csv or \.ts file"):
+        Arrays(tmp_path / "mine.txt")
     for name in ("broken.npz", "broken.h5"):
         (tmp_path / name).write_bytes(b"PK\x03\x04 nothing")
         with pytest.raises(DataError, match=f"{name} cannot be read"):

@@ -188,8 +188,6 @@ def test_digits_from_training_to_onnxruntime(tmp_path: Path) -> None:
     best = max((folder / "checkpoints").glob("best-*.ckpt"))
     content = checkpoints.load(best)
     net = network_of(content, best)
-    content["preprocessing"] = {"mean": data.statistics.mean, "std": data.statistics.std}
-    checkpoints.save(content, best)
     assert main(["export", str(folder), f"--output={tmp_path / 'model.onnx'}"]) == 0
     raw = data._store.rows(torch.from_numpy(data.splits["test"])).x.float()  # type: ignore[union-attr]
     np.save(tmp_path / "x.npy", raw.numpy())

@@ -171,7 +171,7 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
 
 
 def test_the_package_names_its_models() -> None:
-    assert [getattr(ckcnn, name).__name__ for name in ckcnn.__all__] == [
+    assert [getattr(ckcnn, name).__name__ for name in ckcnn.MODELS] == [
         "CKCNN",
         "GRU",
         "LSTM",

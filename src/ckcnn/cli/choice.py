@@ -13,6 +13,7 @@ import ckcnn
 from ckcnn import presets
 from ckcnn.data_options import DEFAULTS, PLACES
 from ckcnn.datamodules import SequenceDataModule
+from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.datamodules.sequences import Facts
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.presets import Layer, Layers, value_of
@@ -97,7 +98,9 @@ def _for_training(name: str, newest: RunFolder | None, config: Any) -> Choice:
     if run is None or path != run.last:
         return Choice(name, None, path, checkpoints.load(path))
     _check_same_data(run, config)
-    return Choice(run.path.parent.name, run, path, checkpoints.load(path))
+    if run.path.name.startswith("version_"):
+        name = run.path.absolute().parent.name
+    return Choice(name, run, path, checkpoints.load(path))
 
 
 def _file(path: Path, which: str) -> Path:
@@ -105,7 +108,7 @@ def _file(path: Path, which: str) -> Path:
         return path
     run = RunFolder.of(path)
     if run is None:
-        raise ValueError(f"{path} is not a run folder (it would be called version_0 and hold a config.yaml)")
+        raise ValueError(f"{path} is not a run folder (it would hold the config.yaml and the checkpoints of a run)")
     return run.checkpoint(which)
 
 
@@ -159,6 +162,8 @@ def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataMod
             f"trained on sequences of {settings['horizon']} samples, which its memory stays at; the data has "
             f"{data.horizon}. For another sampling rate, use --data.test_dt"
         )
+    if state := choice.content.get("preprocessing"):
+        data.use_statistics(Preprocessing.from_state(state))
     model = kind(**settings)
     model.load_state_dict(choice.content["state_dict"])
     return model
@@ -193,6 +198,6 @@ def _kind(name: str, configured: SequenceModule) -> type[SequenceModule]:
     """The class of that name: one of ours, or the user's own, but never one that only the file names."""
     if name == type(configured).__name__:
         return type(configured)
-    if name in ckcnn.__all__:
+    if name in ckcnn.MODELS:
         return getattr(ckcnn, name)
     raise ValueError(f"the checkpoint holds a {name}; give its class with --model")

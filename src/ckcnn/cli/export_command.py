@@ -9,6 +9,7 @@ from ckcnn import presets
 from ckcnn.cli.arguments import Parser
 from ckcnn.cli.quiet import make_quiet
 from ckcnn.inference.export import export_checkpoint
+from ckcnn.inference.loading import save_folder
 from ckcnn.presets import value_of
 from ckcnn.runs.folder import RunFolder
 
@@ -17,13 +18,15 @@ def main(argv: Sequence[str]) -> int:
     """Export a run."""
     parser = Parser(prog="ckcnn export", description="Write a trained network to a file for other programs.")
     parser.add_argument("run", type=Path, help="run folder, or checkpoint")
-    parser.add_argument("--output", type=Path, required=True, help="model.onnx, or model.pt2 for torch.export.load")
+    parser.add_argument("--output", type=Path, required=True, help="model.onnx, model.pt2, or a folder")
     parser.add_argument("--length", type=int, help="samples of every signal; by default any number where possible")
     parser.add_argument("--dt", type=float, help="sampling step in training samples: 2 is half the rate (default 1)")
     options = parser.parse_args(list(argv))
     make_quiet()
-    if not options.output.suffix:  # config.json and model.safetensors; their writer belongs here
-        raise ValueError(f"--output must end in .onnx or .pt2, got {options.output}; a folder cannot be written yet")
+    if not options.output.suffix:
+        save_folder(options.run, options.output)
+        print(f"{options.output}: config.json and model.safetensors, which ckcnn.load and from_pretrained read")
+        return 0
     run = RunFolder.of(options.run)
     _check_stamps(run, options.dt)
     if options.run.is_dir() and run is None:

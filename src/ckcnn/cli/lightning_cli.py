@@ -78,6 +78,8 @@ class CKCNNCLI(LightningCLI):
         )
         if self.command == "predict":
             parser.add_argument("--output", type=str, default="predictions.csv", help="file to write, .csv or .npz")
+            new = "new sequences to answer, without the training data: .npz, .h5, .csv, .ts, .wav or a folder of them"
+            parser.add_argument("--input", type=str | None, help=f"{new}; ckcnn predict --input --help has its options")
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
         for fact in Facts._fields:
             parser.link_arguments(f"data.{fact}", f"model.init_args.{fact}", apply_on="instantiate")
@@ -144,6 +146,7 @@ class CKCNNCLI(LightningCLI):
 
     def after_instantiate_classes(self) -> None:
         """Training goes on with the same settings; everything else takes the settings of the checkpoint."""
+        self.model.preset = self.choice.name
         if self.command != "fit":
             self.model = load_model(self.choice, self.model, self.datamodule)
         elif self.choice.checkpoint:

@@ -71,7 +71,7 @@ def _bad_value(match: re.Match[str], text: str) -> str:
 
 def _no_class(match: re.Match[str], text: str) -> str:
     part, name = _part(text), match.group(1)
-    known = list(ckcnn.__all__) if part == "model" else [n for n in datamodules.__all__ if n[0].isupper()]
+    known = list(ckcnn.MODELS) if part == "model" else [n for n in datamodules.__all__ if n[0].isupper()]
     return f"there is no {part} {name}; {nearest(name, known)}"
 
 

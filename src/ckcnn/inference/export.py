@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 import ckcnn
+from ckcnn.datamodules.preprocessing import Preprocessing as TrainedOn
 from ckcnn.datamodules.transforms import STD_EPSILON
 from ckcnn.files import check_output, replacing
 from ckcnn.inference.constant_conv import DIRECT_LAGS, BlockConv, DirectConv, SampledKernel
@@ -82,11 +83,27 @@ class Description:
 
 
 def preprocessing_of(checkpoint: Mapping[str, Any]) -> Preprocessing | None:
-    """Read how signals were prepared for the network of a checkpoint, or return None if it does not say."""
-    stored = checkpoint.get("preprocessing")
-    if not isinstance(stored, Mapping):
+    """Read how signals were prepared for the network of a checkpoint, or return None if it does not say.
+
+    Raises:
+        ValueError: if it was done in a way that the graph cannot repeat.
+    """
+    if not isinstance(checkpoint.get("preprocessing"), Mapping):
         return None
-    return Preprocessing(stored.get("mean"), stored.get("std"), stored.get("order"), bool(stored.get("mask")))
+    trained = TrainedOn.from_state(checkpoint["preprocessing"])
+    if trained.missing == "counts" or (trained.missing == "mask" and trained.sporadic < trained.channels):
+        raise ValueError(
+            "the network was trained with counts of observations, or with channels that hold for a whole sequence, "
+            "which an exported graph cannot make; use ckcnn.load(...).predict, or export a folder"
+        )
+    origin, unit = torch.tensor(trained.origin)[:, None], torch.tensor(trained.unit)[:, None]
+    mean, std = trained.mean, trained.std
+    if mean is None or std is None:
+        plain = set(trained.origin) == {0.0} and set(trained.unit) == {1.0}
+        mean, std = (None, None) if plain else (origin, unit - STD_EPSILON)  # the graph adds it again
+    else:
+        mean, std = origin + unit * mean, unit * (std + STD_EPSILON) - STD_EPSILON
+    return Preprocessing(mean, std, trained.order, trained.missing == "mask")
 
 
 def export_checkpoint(path: Path, output: Path, length: int | None = None, dt: float = 1.0) -> Description:

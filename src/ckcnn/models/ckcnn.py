@@ -103,9 +103,8 @@ class CKCNN(SequenceModule):
         """Return what makes the network, so that it can be built without this class, which may be a user's own."""
         return {"convolution": self.convolution.__name__, **asdict(self.options)}
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        super().on_save_checkpoint(checkpoint)
-        checkpoint["network"] = self.network_settings()
+    def artefact(self) -> dict[str, Any]:
+        return {**super().artefact(), "network": self.network_settings()}
 
     def penalty(self) -> Tensor | float:
         """The norms of the kernels, where they are asked for."""

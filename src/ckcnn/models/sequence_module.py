@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any, ClassVar, Literal, cast, get_args
+import os
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, cast, get_args
 
 import torch
 from pytorch_lightning import LightningModule
@@ -13,9 +15,12 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau
 from torchmetrics import Metric, MetricCollection
 
+import ckcnn
 from ckcnn.compat.torchmetrics import restore
-from ckcnn.datamodules import SequenceBatch
+from ckcnn.datamodules import SequenceBatch, SequenceDataModule
+from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.datamodules.sequences import SPLITS
+from ckcnn.models import pretrained
 from ckcnn.nn.checks import check_choice
 from ckcnn.tasks import IGNORED, TASKS
 from ckcnn.tasks.metrics import WeightedMean
@@ -65,6 +70,8 @@ class SequenceModule(LightningModule):
         self.losses = nn.ModuleList(WeightedMean() for _ in SPLITS)
         self.metrics = nn.ModuleList(self.task.collection(out_channels, split) for split in SPLITS)
         self.confusion = self.task.confusion and self.task.confusion(out_channels)
+        self.preprocessing: Preprocessing | None = None  # what training did to raw sequences
+        self.preset: str | None = None
         self.confused: list[list[int]] | None = None  # rows are classes, columns answers, after a test
 
     @property
@@ -172,9 +179,51 @@ class SequenceModule(LightningModule):
         found = self.lr_schedulers() or []
         return found if isinstance(found, list) else [found]
 
+    def on_fit_start(self) -> None:
+        """Take from the data what a user of the trained network will need; it is kept in every checkpoint."""
+        data = getattr(self.trainer, "datamodule", None)
+        if isinstance(data, SequenceDataModule):
+            self.preprocessing = data.preprocessing
+
+    def artefact(self) -> dict[str, Any]:
+        """Return what using the trained network needs: weights, settings and what was done to raw sequences."""
+        content: dict[str, Any] = {
+            "model_class": type(self).__name__,
+            "hyper_parameters": dict(self.hparams),
+            "state_dict": dict(self.state_dict()),
+            "made_by": {"ckcnn": ckcnn.__version__, "preset": self.preset},
+        }
+        if self.preprocessing is not None:
+            content["preprocessing"] = self.preprocessing.state()
+        return content
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write ``config.json`` and ``model.safetensors``, which `from_pretrained` and `ckcnn.load` read."""
+        pretrained.write_folder(self.artefact(), Path(folder))
+
+    @classmethod
+    def from_pretrained(cls, folder: str | os.PathLike[str]) -> Self:
+        """Return the model of an exported folder, ready to be evaluated or trained further.
+
+        Args:
+            folder: what ``ckcnn export`` or `save_pretrained` wrote. A name such as ``owner/name`` that is no folder is
+                downloaded from the Hugging Face hub, if `huggingface_hub` is installed.
+
+        Raises:
+            ValueError: if it holds no model of this class.
+        """
+        place = pretrained.find_folder(Path(folder))
+        content = pretrained.read_folder(place)
+        if content["model_class"] != cls.__name__:
+            raise ValueError(f"{place} holds a {content['model_class']}, not a {cls.__name__}")
+        model = cls(**content["hyper_parameters"])
+        model.load_state_dict(content["state_dict"])
+        model.on_load_checkpoint(content)
+        return model.eval()
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Adds the class, and what the metrics of all processes have seen of an epoch that is not over."""
-        checkpoint["model_class"] = type(self).__name__
+        """Add the artefact, and what the metrics of all processes have seen of an epoch that is not over."""
+        checkpoint |= {name: value for name, value in self.artefact().items() if name not in checkpoint}
         checkpoint["epoch_so_far"] = []
         for metric in self._train_metrics():
             if metric.update_count:
@@ -182,6 +231,9 @@ class SequenceModule(LightningModule):
                     checkpoint["epoch_so_far"].append(copy.deepcopy(metric.metric_state))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        if "preprocessing" in checkpoint:
+            self.preprocessing = Preprocessing.from_state(checkpoint["preprocessing"])
+        self.preset = self.preset or checkpoint.get("made_by", {}).get("preset")
         states = checkpoint.get("epoch_so_far", []) if self.global_rank == 0 else []  # of all, so one of them has it
         for metric, state in zip(self._train_metrics(), states, strict=False):
             restore(metric, state)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of one run; alone it is enough to test, resume or plot the run."""
+    """The folder of one run; it is self-contained: test, resume or plot the run wherever it lies."""
 
     path: Path
 
@@ -70,9 +70,9 @@ class RunFolder:
 
     @staticmethod
     def of(path: Path) -> RunFolder | None:
-        """The run that a file or folder belongs to."""
+        """The run that a file or folder belongs to, whatever the folder is called."""
         for folder in (path, path.parent, path.parent.parent):
-            if re.fullmatch(r"version_\d+", folder.absolute().name) and (folder / "config.yaml").is_file():
+            if _is_run(folder):
                 return RunFolder(folder)
         return None
 
@@ -93,3 +93,20 @@ class RunFolder:
             except FileExistsError:
                 continue
             return RunFolder(path)
+
+
+def _is_run(folder: Path) -> bool:
+    """Return whether a folder holds a ``config.yaml`` that a run has left there.
+
+    A configuration of that name that somebody has written is no run yet: a run leaves something beside it, or has its
+    first name still.
+    """
+    config = folder / "config.yaml"
+    if not config.is_file():
+        return False
+    if re.fullmatch(r"version_\d+", folder.absolute().name):
+        return True
+    if not any((folder / name).exists() for name in ("checkpoints", "metrics.csv", "results.json")):
+        return False
+    text = config.read_text(encoding="utf-8", errors="replace")  # parsing takes long where there are many runs
+    return all(re.search(rf"^{part}:", text, re.MULTILINE) for part in ("model", "data"))

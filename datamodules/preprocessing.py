@@ -1,0 +1,155 @@
+"""All that lies between a raw measurement and a batch, as plain data that a checkpoint can keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ckcnn.datamodules.options import Keep, Missing
+from ckcnn.datamodules.pipeline import Padding, Pipeline
+from ckcnn.datamodules.transforms import Statistics
+from ckcnn.tasks import TASKS
+
+FORMAT = 1  # of `Preprocessing.state`; raise it when a reader must know of a change
+_TENSORS = ("mean", "std", "order")
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What training did to its raw sequences; training and prediction build their `Pipeline` from it.
+
+    Attributes:
+        data: the class of the data module.
+        task: kind of problem, a key of `ckcnn.tasks.TASKS`.
+        channels: channels of the sequences, before a mask or counts are added.
+        length: steps of a training sequence at full rate, padding included.
+        out_channels: classes, or values to predict.
+        batch_size: sequences that training looked at together.
+        classes: names of the classes, if they have any.
+        vocabulary: the characters behind the tokens of text.
+        spelling: what stands for characters that the text spells in another way.
+        channel_names: what the channels are, if it is known.
+        features: how the channels are computed from a recording, or None if they are what was measured.
+        rate: samples per second of a recording, or None for data that is no audio.
+        origin: raw value that means 0, for each channel or for all.
+        unit: how much of the raw value means 1.
+        sporadic: number of first channels that are measured in time; the others hold for the whole sequence.
+        gaps: whether the data has missing values of its own.
+        stamped: whether the data brings time stamps.
+        time_unit: how much of a raw stamp is one sample.
+        varying: whether sequences differ in length.
+        padding: what comes after the end of a shorter sequence; see `Pipeline`.
+        missing: how missing values are told, or None if none are missing.
+        keep: from where samples are counted when some are left out.
+        train_dt: every n-th sample of a sequence was kept in training.
+        history: steps at the start of a window of text that only give context.
+        mean: of the training values, broadcastable over a batch; None if they are not standardised.
+        std: their standard deviation.
+        order: permutation of time, or None.
+    """
+
+    data: str
+    task: str
+    channels: int
+    length: int
+    out_channels: int
+    batch_size: int
+    classes: tuple[str, ...] = ()
+    vocabulary: str = ""
+    spelling: Mapping[str, str] = field(default_factory=dict)
+    channel_names: tuple[str, ...] = ()
+    features: Mapping[str, Any] | None = None
+    rate: int | None = None
+    origin: tuple[float, ...] = (0.0,)
+    unit: tuple[float, ...] = (1.0,)
+    sporadic: int = 0
+    gaps: bool = False
+    stamped: bool = False
+    time_unit: float = 1.0
+    varying: bool = False
+    padding: Padding = "repeat"
+    missing: Missing | None = None
+    keep: Keep = "first"
+    train_dt: int = 1
+    history: int = 0
+    mean: Tensor | None = field(default=None, repr=False)
+    std: Tensor | None = field(default=None, repr=False)
+    order: Tensor | None = field(default=None, repr=False)
+
+    def state(self) -> dict[str, Any]:
+        """Return plain values and tensors, from which `from_state` makes the same object."""
+        plain = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        for name in ("classes", "channel_names", "origin", "unit"):
+            plain[name] = list(plain[name])
+        plain["spelling"] = dict(self.spelling)
+        plain["features"] = None if self.features is None else dict(self.features)
+        return {"format": FORMAT, **plain}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Preprocessing:
+        """Return the object of a `state`, also of one that a later version has added to.
+
+        Raises:
+            ValueError: if it was written in a format that this version cannot read, or is damaged.
+        """
+        if not isinstance(state, Mapping) or state.get("format") != FORMAT:
+            found = state.get("format") if isinstance(state, Mapping) else type(state).__name__
+            raise ValueError(f"the preprocessing must have format {FORMAT}, got {found}; use the ckcnn that wrote it")
+        known = {entry.name: state[entry.name] for entry in fields(cls) if entry.name in state}
+        for name in ("classes", "channel_names", "origin", "unit"):
+            known[name] = tuple(known[name])
+        for name in _TENSORS:
+            if known.get(name) is not None and not isinstance(known[name], Tensor):
+                raise ValueError(f"the preprocessing is damaged: {name} must be a tensor, got {type(known[name])}")
+        try:
+            return cls(**known)
+        except TypeError as error:
+            raise ValueError(f"the preprocessing is damaged: {error}") from None
+
+    @property
+    def statistics(self) -> Statistics | None:
+        """With which values are standardised."""
+        return None if self.mean is None or self.std is None else Statistics(self.mean, self.std)
+
+    @property
+    def in_channels(self) -> int:
+        """Channels of a batch, those of the data and the mask or the counts."""
+        added = {"mask": 1, "counts": self.sporadic}
+        return self.channels + (added.get(self.missing, 0) if self.missing else 0)
+
+    @property
+    def horizon(self) -> int:
+        """Length of a training sequence, in training samples."""
+        return -(-self.length // self.train_dt)
+
+    @property
+    def knows_missing(self) -> bool:
+        """Whether values may be missing."""
+        return self.gaps or self.missing is not None
+
+    def pipeline(self, stride: int | None = None, length: int | None = None) -> Pipeline:
+        """Return what makes batches.
+
+        Args:
+            stride: every n-th sample is kept; by default as in training.
+            length: steps of the sequences at full rate; by default those of training.
+        """
+        stride, length = stride or self.train_dt, length or self.length
+        stored_as_is = set(self.origin) == {0.0} and set(self.unit) == {1.0}
+        return Pipeline(
+            units=None if stored_as_is else (torch.tensor(self.origin)[:, None], torch.tensor(self.unit)[:, None]),
+            sporadic=self.sporadic,
+            gaps=self.gaps,
+            padding=self.padding,
+            missing=self.missing,
+            order=self.order,
+            statistics=self.statistics,
+            stride=stride,
+            first=(length - 1) % stride if self.keep == "last" else 0,
+            training_stride=self.train_dt,
+            every_step=TASKS[self.task].every_step,
+        )

@@ -1,0 +1,291 @@
+"""Sequences out of files of any kind, one after the other, in bounded memory: NPZ, HDF5, CSV, WAV, TS, or a folder."""
+
+# C channels, T time
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ckcnn.datamodules import array_file
+from ckcnn.datamodules.sequences import DataError
+
+_CHUNK_ROWS = 100_000  # of a table, read together
+_CHUNK_BYTES = 1 << 24
+_ARRAYS = (".npz", ".h5", ".hdf5")
+ENDINGS = (*_ARRAYS, ".csv", ".ts", ".wav")
+
+
+class Recording(NamedTuple):
+    """One sequence of a file.
+
+    Attributes:
+        name: where it is from: its number or name in the file, after the name of the file if it is in a folder.
+        x: raw values ``(C, T)``, NaN where none is given.
+        times: stamps ``(T,)`` if the file has them.
+        label: what the file says that it is, if it does.
+    """
+
+    name: str
+    x: NDArray[Any]
+    times: NDArray[np.float64] | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a table are called; all others are channels.
+
+    Attributes:
+        sequence: which sequence a row belongs to; a table without this column is one sequence.
+        time: when the row was measured.
+        label: what the sequence is.
+        split: of the sequence, for training.
+        channels: the channels in their order, if it is known and the table has them by name.
+    """
+
+    sequence: str = "sequence"
+    time: str = "time"
+    label: str = "label"
+    split: str = "split"
+    channels: Sequence[str] = ()
+
+    def channels_of(self, names: Sequence[str]) -> list[str]:
+        """Return the channels of a table with these columns."""
+        if self.channels and set(self.channels) <= set(names):
+            return list(self.channels)
+        return [name for name in names if name not in (self.sequence, self.time, self.label, self.split)]
+
+
+def read(
+    path: Path, columns: Columns | None = None, rate: int | None = None, sound: str = "int16"
+) -> Iterator[Recording]:
+    """Yield the sequences of a file, or of all files in a folder in the order of their names.
+
+    Args:
+        path: file or folder.
+        columns: of tables.
+        rate: samples per second that recordings of sound must have, if it is known.
+        sound: the type in which they are read; samples with 16 bits, or floating point in [-1, 1].
+
+    Raises:
+        DataError: if a file cannot be read; the message names it.
+    """
+    if not path.is_dir():
+        yield from _read_file(path, columns or Columns(), rate, sound)
+        return
+    files = files_in(path)
+    if not files:
+        raise DataError(f"{path} holds no file that ends in {', '.join(ENDINGS)}")
+    for file in files:
+        name = file.relative_to(path).as_posix()
+        for recording in _read_file(file, columns or Columns(), rate, sound):
+            alone = recording.name == file.stem
+            yield recording._replace(name=name if alone else f"{name}:{recording.name}")
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Return the files below a folder that `read` knows, sorted: the file system has no say."""
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS and path.is_file())
+
+
+def count(path: Path) -> int | None:
+    """Return how many sequences (for a folder, files) there are, if that is known without reading them."""
+    if path.is_dir():
+        return len(files_in(path))
+    return array_file.read_shape(path)[0] if path.suffix in _ARRAYS else 1 if path.suffix == ".wav" else None
+
+
+def _read_file(path: Path, columns: Columns, rate: int | None, sound: str) -> Iterator[Recording]:
+    if not path.is_file():
+        raise DataError(f"there is no file {path}")
+    if path.suffix in _ARRAYS:
+        return _arrays(path)
+    if path.suffix == ".csv":
+        return _table(path, columns)
+    if path.suffix == ".ts":
+        return _ts(path)
+    if path.suffix.lower() == ".wav":
+        return _sound(path, rate, sound)
+    raise DataError(f"{path} must end in {', '.join(ENDINGS)}, or be a folder of such files")
+
+
+def _arrays(path: Path) -> Iterator[Recording]:
+    """Rows of `x`, with their `lengths` and `times`."""
+    total, _, time = array_file.read_shape(path)
+    with array_file.open_arrays(path) as arrays:
+        small = {name: array_file.read_array(arrays, name, path) for name in ("lengths", "times") if name in arrays}
+        for name, array in small.items():
+            if len(array) != total:
+                raise DataError(f"{path}: {len(array)} entries in {name} do not match {total} sequences in x")
+        if "lengths" in small:
+            small["lengths"] = array_file.check_lengths(small["lengths"], time, path)
+        if "times" in small:
+            array_file.check_times(small["times"], (total, time), path)
+        for number, x in enumerate(_rows(path, arrays)):
+            end = int(small["lengths"][number]) if "lengths" in small else time
+            times = small["times"][number, :end].astype(np.float64) if "times" in small else None
+            yield Recording(str(number), x[:, :end], times)
+
+
+def _rows(path: Path, arrays: Any) -> Iterator[NDArray[Any]]:
+    """The sequences of `x` without reading all of them at once."""
+    if path.suffix != ".npz":
+        x = arrays["x"]
+        step = max(1, _CHUNK_BYTES // max(1, x[0].nbytes))
+        for start in range(0, len(x), step):
+            yield from x[start : start + step]
+        return
+    with zipfile.ZipFile(path) as archive, archive.open("x.npy") as file:
+        version = np.lib.format.read_magic(file)
+        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, by_columns, kind = header(file)
+        if kind.hasobject:
+            raise DataError(f"{path}: x must be a plain array of numbers")
+        if by_columns:  # the rows are scattered over the whole array
+            yield from array_file.read_array(arrays, "x", path)
+            return
+        size = kind.itemsize * shape[1] * shape[2]
+        for _ in range(shape[0]):
+            content = file.read(size)
+            if len(content) < size:
+                raise DataError(f"{path} ends too early; write it again")
+            yield np.frombuffer(content, kind).reshape(shape[1:])
+
+
+def _table(path: Path, columns: Columns) -> Iterator[Recording]:
+    """One sequence, or a long table whose rows are in the order of their sequences."""
+    import pandas
+
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            header = None if all_numbers(file.readline().strip().split(",")) else 0
+        how = {"header": header, "skipinitialspace": True, "encoding": "utf-8-sig"}
+        with pandas.read_csv(path, chunksize=_CHUNK_ROWS, **how) as chunks:
+            for rows in _sequences(path, chunks, columns.sequence):
+                named = columns.sequence in rows
+                yield _recording(path, rows, columns, str(rows[columns.sequence].iloc[0]) if named else path.stem)
+    except (UnicodeDecodeError, pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
+        raise DataError(f"{path} is not a table with commas ({error})") from None
+
+
+def _sequences(path: Path, chunks: Iterator[Any], column: str) -> Iterator[Any]:
+    """The rows of one sequence after the other; a table without the column is one sequence."""
+    import pandas
+
+    waiting: list[Any] = []
+    seen: set[Any] = set()
+    for chunk in chunks:
+        chunk.columns = [str(name) for name in chunk.columns]
+        if column not in chunk:
+            waiting.append(chunk)
+            continue
+        changes = (chunk[column] != chunk[column].shift()).cumsum()
+        for _, rows in chunk.groupby(changes, sort=False):
+            name = rows[column].iloc[0]
+            if waiting and waiting[0][column].iloc[0] == name:
+                waiting.append(rows)
+                continue
+            if name in seen:
+                raise DataError(f"{path}: the rows of sequence {name} are not together; sort the table")
+            if waiting:
+                yield pandas.concat(waiting)
+            seen.add(name)
+            waiting = [rows]
+    if waiting:
+        yield pandas.concat(waiting)
+
+
+def _recording(path: Path, rows: Any, columns: Columns, name: str) -> Recording:
+    channels = columns.channels_of(list(rows.columns))
+    try:
+        x = np.ascontiguousarray(rows[channels].to_numpy(dtype=np.float64, na_value=np.nan).T)
+        times = rows[columns.time].to_numpy(dtype=np.float64) if columns.time in rows else None
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{path}: sequence {name} must have numbers in {', '.join(channels)} ({error})") from None
+    if times is not None and not (np.diff(times) >= 0).all():
+        raise DataError(f"{path}: times of sequence {name} go backwards or are missing; sort its rows by time")
+    label = None
+    if columns.label in rows:
+        labels = rows[columns.label].astype(str).unique()
+        if len(labels) > 1:
+            raise DataError(
+                f"{path}: sequence {name} has the labels {labels[0]} and {labels[1]}; "
+                "a sequence has one, and classes at every step go into an .npz file"
+            )
+        label = labels[0]
+    return Recording(name, x, times, label)
+
+
+def all_numbers(words: Sequence[str]) -> bool:
+    """Return whether a line of a table holds values instead of names."""
+    try:
+        return bool([float(word) for word in words])
+    except ValueError:
+        return False
+
+
+def _ts(path: Path) -> Iterator[Recording]:
+    """The format of sktime and the UEA archive, line by line; sktime's own reader needs all of it in memory."""
+    header: dict[str, str] = {}
+    number = 0
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                text = line.strip()
+                if text.startswith("@") and "data" not in header:
+                    key, _, value = text[1:].partition(" ")
+                    header[key.lower()] = value.strip().lower()
+                elif text and not text.startswith("#"):
+                    yield _ts_recording(text, header, str(number))
+                    number += 1
+    except (ValueError, IndexError) as error:
+        raise DataError(f"{path} is not a .ts file of sktime (line of sequence {number}: {error})") from None
+    if not number:
+        raise DataError(f"{path} is not a .ts file of sktime, or holds no sequence after @data")
+
+
+def _ts_recording(text: str, header: dict[str, str], name: str) -> Recording:
+    if "data" not in header:
+        raise ValueError("values before @data")
+    parts = text.split(":")
+    labelled = any(header.get(key, "false").startswith("true") for key in ("classlabel", "targetlabel"))
+    label = parts.pop().strip() if labelled else None
+    times = None
+    if header.get("timestamps", "false").startswith("true"):
+        pairs = [np.array(part.strip("()").replace("),(", ",").split(","), dtype=np.float64) for part in parts]
+        times, values = pairs[0][::2], [pair[1::2] for pair in pairs]
+        if any(not np.array_equal(pair[::2], times) for pair in pairs):
+            raise ValueError("the channels have different time stamps")
+    else:
+        values = [np.array([_number(word) for word in part.split(",")]) for part in parts]
+    if len({len(channel) for channel in values}) != 1:
+        raise ValueError("the channels differ in length")
+    return Recording(name, np.stack(values), times, label)
+
+
+def _number(word: str) -> float:
+    return np.nan if word.strip() == "?" else float(word)
+
+
+def _sound(path: Path, rate: int | None, sound: str) -> Iterator[Recording]:
+    import soundfile
+
+    try:
+        samples, found = soundfile.read(path, dtype=sound, always_2d=True)
+    except soundfile.LibsndfileError as error:
+        raise DataError(f"{path} is not a WAV file that can be read ({error})") from None
+    if rate is not None and found != rate:
+        raise DataError(
+            f"{path} has {found} samples per second, the model was trained on {rate}; "
+            f"resample it, or give --dt {rate / found:g} to a model of raw sound"
+        )
+    if not len(samples):
+        raise DataError(f"{path} holds no sound")
+    yield Recording(path.stem, np.ascontiguousarray(samples.T))

@@ -1,0 +1,104 @@
+"""A user's own table of sequences, ``.csv`` or ``.ts``, as the arrays that `Arrays` trains on."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ckcnn.datamodules import sequence_files
+from ckcnn.datamodules.sequences import DataError
+
+ENDINGS = (".csv", ".ts")
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Return `x`, `y`, and as far as the table has them `lengths`, `times` and `channel_names`.
+
+    A time column on one common regular grid only gives the order of the rows; otherwise it becomes the stamps.
+    """
+    status = path.stat()
+    return _read(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=1)  # the facts, the labels and the sequences are asked for one after the other
+def _read(path: Path, changed: int, size: int) -> dict[str, NDArray[Any]]:
+    recordings = list(sequence_files.read(path))
+    wide = {len(recording.x) for recording in recordings}
+    if len(wide) != 1:
+        raise DataError(f"{path} must have the same channels in all sequences, got {sorted(wide)} of them")
+    lengths = np.array([recording.x.shape[1] for recording in recordings])
+    x = np.zeros((len(recordings), wide.pop(), lengths.max()), dtype=np.float64)
+    for row, recording in zip(x, recordings, strict=True):
+        row[:, : recording.x.shape[1]] = recording.x
+    arrays: dict[str, NDArray[Any]] = {"x": x}
+    if len(set(lengths.tolist())) > 1:
+        arrays["lengths"] = lengths
+    if all(recording.label is not None for recording in recordings):
+        arrays["y"] = _labels([str(recording.label) for recording in recordings])
+    stamps = [recording.times for recording in recordings]
+    if all(times is not None for times in stamps) and not _is_one_grid(
+        [times for times in stamps if times is not None]
+    ):
+        arrays["times"] = np.stack([_extended(times, x.shape[2]) for times in stamps if times is not None])
+    if names := channel_names(path):
+        arrays["channel_names"] = np.array(names)
+    if (split := _split(path, [recording.name for recording in recordings])) is not None:
+        arrays["split"] = split
+    return arrays
+
+
+def channel_names(path: Path) -> list[str]:
+    """Return the names of the channels, if the table has a line with names."""
+    if path.suffix != ".csv":
+        return []
+    import pandas
+
+    names = [str(name) for name in pandas.read_csv(path, nrows=1, skipinitialspace=True, encoding="utf-8-sig").columns]
+    return [] if sequence_files.all_numbers(names) else sequence_files.Columns().channels_of(names)
+
+
+def _split(path: Path, names: list[str]) -> NDArray[Any] | None:
+    """The split of every sequence, if the table has such a column."""
+    import pandas
+
+    columns = sequence_files.Columns()
+    if path.suffix != ".csv":
+        return None
+    table = pandas.read_csv(
+        path,
+        usecols=lambda name: name in (columns.sequence, columns.split),
+        dtype=str,
+        skipinitialspace=True,
+        encoding="utf-8-sig",
+    )
+    if set(table.columns) != {columns.sequence, columns.split}:
+        return None
+    rows = table.drop_duplicates()
+    if len(rows) != len(names):
+        raise DataError(f"{path}: every sequence must have one {columns.split}, the same in all its rows")
+    return rows[columns.split].to_numpy(dtype=str)
+
+
+def _labels(labels: list[str]) -> NDArray[Any]:
+    """Labels as numbers if all of them are, otherwise as names."""
+    try:
+        values = np.array([float(label) for label in labels])
+    except ValueError:
+        return np.array(labels)
+    whole = all(label.lstrip("+-").isdigit() for label in labels)
+    if whole and set(values.astype(int)) <= set(range(len(set(labels)))):
+        return values.astype(np.int64)
+    return np.array(labels) if whole else values  # numbers with holes, such as 1 and 2, are names
+
+
+def _is_one_grid(stamps: list[NDArray[np.float64]]) -> bool:
+    steps = np.concatenate([np.diff(times) for times in stamps])
+    return not len(steps) or bool(np.allclose(steps, steps[0], rtol=1e-6, atol=0))
+
+
+def _extended(times: NDArray[np.float64], width: int) -> NDArray[np.float64]:
+    return np.concatenate([times, np.full(width - len(times), times[-1])])

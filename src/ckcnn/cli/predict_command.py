@@ -1,0 +1,94 @@
+"""``ckcnn predict --input``: answers to new sequences in files, without the data of the training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ckcnn.cli.arguments import Parser
+from ckcnn.datamodules import sequence_files
+from ckcnn.files import check_output
+from ckcnn.formatting import count
+from ckcnn.inference import TrainedModel, load
+from ckcnn.inference.answers import write_answers
+from ckcnn.runs.folder import RunFolder
+
+
+def main(argv: Sequence[str]) -> int:
+    """Answer the sequences of a file or a folder.
+
+    Returns:
+        0.
+
+    Raises:
+        ValueError: for a mistake of the user.
+    """
+    if "--help" in argv:  # also just after --input, which would take it for its value
+        _parser().print_help()
+        return 0
+    options = _parser().parse_args(list(argv))
+    output, source = Path(options.output), Path(options.input).expanduser()
+    check_output(output, ".csv")
+    if not source.exists():
+        raise ValueError(f"--input {source} does not exist")
+    model = load(_model(options), options.device)
+    if model.task.from_tokens:
+        raise ValueError("the model is one of text; continue a text with ckcnn generate")
+    recordings = _recordings(model, source, options)
+    with _progress(options.quiet) as progress:
+        task = progress.add_task("predicting", total=None if source.is_dir() else sequence_files.count(source))
+        total = write_answers(model, recordings, output, options.dt, lambda done: progress.advance(task, done))
+    print(f"answers to {count(total, 'sequence')} written to {output}")
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="ckcnn predict", description="Answer new sequences, without the data of the training.")
+    parser.add_argument("--ckpt_path", help="a run folder, a checkpoint, or an exported folder")
+    parser.add_argument("--config", help="preset whose newest run answers, instead of --ckpt_path")
+    parser.add_argument("--name", help="folder in --runs; by default the name of the preset")
+    parser.add_argument("--runs", default="runs", help="folder of all runs")
+    parser.add_argument("--input", required=True, help="file or folder: .npz, .h5, .csv, .ts, .wav")
+    parser.add_argument("--output", default="predictions.csv", help="file to write, .csv")
+    parser.add_argument("--dt", type=float, default=1.0, help="sampling step in steps of training; 2 is half the rate")
+    parser.add_argument("--device", help="such as cuda; the CPU by default")
+    parser.add_argument("--sequence_column", default="sequence", help="of a table: which sequence a row belongs to")
+    parser.add_argument("--time_column", default="time", help="of a table: when a row was measured")
+    parser.add_argument("--label_column", default="label", help="of a table: is not used, and no channel")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    return parser
+
+
+def _model(options: Any) -> Path:
+    if options.ckpt_path and options.ckpt_path not in ("best", "last"):
+        return Path(options.ckpt_path)
+    name = options.name or (Path(options.config).stem if options.config else None)
+    if name is None:
+        raise ValueError("name the model with --ckpt_path RUN, or its preset with --config; see ckcnn predict --help")
+    parent = Path(options.runs) / name
+    runs = RunFolder.all(parent)
+    if not runs:
+        raise ValueError(f"there is no run in {parent}; train one with ckcnn fit, or give --ckpt_path")
+    return runs[-1].checkpoint(options.ckpt_path or "best")
+
+
+def _recordings(model: TrainedModel, source: Path, options: Any) -> Any:
+    trained = model.preprocessing
+    columns = sequence_files.Columns(
+        sequence=options.sequence_column,
+        time=options.time_column,
+        label=options.label_column,
+        channels=trained.channel_names,
+    )
+    rate = trained.rate if options.dt == 1 else None  # with another step the user has said what the rate is
+    return sequence_files.read(source, columns, rate, "float32" if trained.rate is None else "int16")
+
+
+def _progress(quiet: bool) -> Progress:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, disable=quiet or not console.is_terminal)

@@ -1,0 +1,340 @@
+"""Raw measurements become batches: checked, cut to parts of bounded size, and put through the pipeline of training."""
+
+# B batch, C channels, T time
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ckcnn.datamodules.features import INT16, cepstra, frames
+from ckcnn.datamodules.pipeline import Pipeline, Rows
+from ckcnn.datamodules.preprocessing import Preprocessing
+from ckcnn.datamodules.sequences import SequenceBatch
+from ckcnn.datamodules.transforms import Statistics
+from ckcnn.tasks import TASKS
+
+_LOUDEST = 8.0  # a recording in [-1, 1] may overshoot; samples with 16 bits go to 32,768
+
+
+class Part(NamedTuple):
+    """Some of the sequences.
+
+    Attributes:
+        rows: which ones, ``(B,)``.
+        batch: what the network gets; at every step its `y` holds the number of the raw step, or -100 for none.
+        dt: sampling step, in training samples.
+    """
+
+    rows: Tensor
+    batch: SequenceBatch
+    dt: float
+
+
+@dataclass(frozen=True)
+class Intake:
+    """Sequences that were checked.
+
+    Attributes:
+        trained: what training did to its sequences.
+        x: raw values ``(B, C, T)``, or tokens ``(B, T)``.
+        times: stamps ``(B, T)`` or None.
+        lengths: number of valid steps ``(B,)``.
+        dt: sampling step, in raw steps of training.
+        single: whether one sequence was given without a batch axis.
+    """
+
+    trained: Preprocessing
+    x: Tensor
+    times: Tensor | None
+    lengths: Tensor
+    dt: float
+    single: bool
+
+    @property
+    def width(self) -> int:
+        """Raw steps of the widest sequence."""
+        return self.x.shape[-1]
+
+    def parts(self) -> Iterator[Part]:
+        """Yield batches that are no larger than those of training."""
+        if TASKS[self.trained.task].from_tokens:
+            yield from self._texts()
+            return
+        for rows in self._groups():
+            x, lengths = self.x[rows], self.lengths[rows]
+            if self.trained.features is not None:
+                x, lengths = self._features(x, lengths)
+            times = None if self.times is None else self.times[rows]
+            yield self._part(rows, x, lengths, times)
+
+    def _texts(self) -> Iterator[Part]:
+        for rows in self._groups():
+            tokens = self.x[rows][:, : int(self.lengths[rows[0]])].long()
+            steps = torch.arange(tokens.shape[1]).expand_as(tokens)
+            yield Part(rows, SequenceBatch(tokens, steps), 1.0)
+
+    def _groups(self) -> Iterator[Tensor]:
+        """Rows that go together: all where training had different lengths too, else only equally long ones."""
+        together = [torch.arange(len(self.x))]
+        if not self.trained.varying:
+            together = [torch.nonzero(self.lengths == length)[:, 0] for length in torch.unique(self.lengths)]
+        longest = max(self.trained.length, 1)
+        for rows in together:
+            ends = self.lengths[rows]
+            width = int((ends if self.trained.features is None else frames(ends, self.trained.features)).max())
+            size = self.trained.batch_size * min(1.0, longest / width)
+            yield from torch.split(rows, max(1, int(size)))
+
+    def _features(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        settings = self.trained.features or {}
+        sound = x[:, 0, : int(lengths[0])]  # all of a group are equally long
+        if self.trained.rate is None:
+            raise ValueError("the checkpoint is damaged: it has features of sound without a sampling rate")
+        return cepstra(settings, self.trained.rate)(sound / INT16), frames(lengths, settings)
+
+    def _part(self, rows: Tensor, x: Tensor, lengths: Tensor, times: Tensor | None) -> Part:
+        trained, dt = self.trained, self.dt
+        longest = int(lengths.max())
+        width = max(math.ceil(trained.length / dt), longest) if trained.varying else longest
+        x, times = self._widened(x, lengths, width), None if times is None else _fit(times, width)
+        stride = max(1, math.floor(trained.train_dt / dt + 1e-9))
+        stamped = times is not None or trained.missing == "times"
+        if stamped and times is None and dt != 1:
+            times = (torch.arange(width) * dt).expand(len(x), -1)
+        pipeline = self._fitting(trained.pipeline(stride, width), width)
+        pipeline, kept = self._kept(pipeline, x, lengths)
+        if kept is not None and pipeline.padding == "repeat":
+            x = _last_seen(x, kept, lengths)
+        steps = (
+            torch.arange(width).expand(len(x), -1) if pipeline.every_step else torch.zeros(len(x), dtype=torch.int64)
+        )
+        known = lengths if trained.varying else None
+        batch = pipeline(Rows(x, steps, known, times, kept))
+        return Part(rows, batch, 1.0 if stamped else dt * stride / trained.train_dt)
+
+    def _widened(self, x: Tensor, lengths: Tensor, width: int) -> Tensor:
+        """The values on `width` steps; where nothing was measured after the end, NaN says so."""
+        if self.trained.padding != "missing" or not self.trained.varying:
+            return _fit(x, width)
+        x = _fit(x.float(), width)
+        after = torch.arange(width) >= lengths[:, None]  # (B, T)
+        sporadic = self.trained.sporadic
+        last = x.gather(2, (lengths - 1)[:, None, None].expand(-1, x.shape[1], 1))
+        return torch.cat(
+            [
+                x[:, :sporadic].masked_fill(after[:, None], math.nan),
+                torch.where(after[:, None], last[:, sporadic:], x[:, sporadic:]),
+            ],
+            dim=1,
+        )
+
+    def _fitting(self, pipeline: Pipeline, width: int) -> Pipeline:
+        """What training knows of each time index, for sequences on another grid."""
+        length, dt = self.trained.length, self.dt
+        if pipeline.order is not None and (width != length or dt != 1):
+            raise ValueError(
+                f"the model permutes the {length} steps of a sequence, so x must have {length} of them "
+                f"at the rate of training (dt=1), got {width} with dt={dt:g}"
+            )
+        if pipeline.statistics is None or pipeline.statistics.mean.shape[-1] == 1:
+            return pipeline
+        if dt != int(dt) or (width - 1) * dt >= length:
+            raise ValueError(
+                f"the model standardises each of {length} time steps by itself, so x must have at most so many, "
+                f"at a whole multiple of the sampling step, got {width} with dt={dt:g}"
+            )
+        mean, std = (part[..., :: int(dt)][..., :width] for part in vars(pipeline.statistics).values())
+        return replace(pipeline, statistics=Statistics(mean, std))
+
+    def _kept(self, pipeline: Pipeline, x: Tensor, lengths: Tensor) -> tuple[Pipeline, Tensor | None]:
+        """Which steps were observed ``(B, T)``, if the data of training had no gaps of its own but dropped steps."""
+        if self.trained.gaps or not x.is_floating_point():
+            return pipeline, None
+        absent = x.isnan() & (torch.arange(x.shape[-1]) < lengths[:, None])[:, None]
+        if not absent.any():
+            return pipeline, None
+        kept = ~absent.any(1)
+        uneven = self.trained.missing == "times" and int(kept.sum(1).min()) != int(kept.sum(1).max())
+        if uneven or not torch.equal(absent.any(1), absent.all(1)):
+            return replace(pipeline, gaps=True), None if not uneven else kept
+        return pipeline, kept
+
+
+def take(
+    trained: Preprocessing, takes_times: bool, x: Any, times: Any = None, lengths: Any = None, dt: float = 1.0
+) -> Intake:
+    """Check what a user gives to a model.
+
+    Raises:
+        ValueError: if it does not fit what the model was trained on; the message says what was expected.
+    """
+    if isinstance(dt, bool) or not isinstance(dt, int | float) or not 0 < dt < math.inf:
+        raise ValueError(f"dt must be a positive number, the sampling step in steps of training, got {dt!r}")
+    if TASKS[trained.task].from_tokens:
+        return _take_text(trained, x, times, dt)
+    signals = _tensor("x", x)
+    single = signals.dim() < 3
+    if signals.dim() == 1 and raw_channels(trained) == 1:
+        signals = signals[None]
+    signals = signals[None] if single else signals
+    if signals.dim() != 3 or signals.shape[1] != raw_channels(trained) or 0 in signals.shape:
+        raise ValueError(_shape_error(trained, tuple(np.shape(x))))
+    ends = _check_lengths(lengths, signals, single)
+    stamps = _check_times(trained, takes_times, times, signals, single, dt)
+    if trained.features is not None and dt != 1:
+        raise ValueError(f"the model computes cepstra of sound at {trained.rate} Hz; resample x instead of giving dt")
+    if trained.rate is not None:
+        signals = _as_16_bits(signals)
+    _check_values(trained, signals, ends, single)
+    return Intake(trained, signals, stamps, ends, float(dt), single)
+
+
+def raw_channels(trained: Preprocessing) -> int:
+    """Return how many channels a raw sequence has."""
+    return trained.channels if trained.features is None else 1
+
+
+def describe_channels(trained: Preprocessing) -> str:
+    """Return the channels of a raw sequence, in words."""
+    count = raw_channels(trained)
+    names = ("sound",) if trained.features is not None else trained.channel_names
+    rate = f" at {trained.rate} Hz, int16 or float in [-1, 1]" if trained.rate is not None else ""
+    meaning = f" ({', '.join(names)}{rate})" if names else ""
+    return f"{count} channel{'s' * (count != 1)}{meaning}"
+
+
+def _take_text(trained: Preprocessing, x: Any, times: Any, dt: float) -> Intake:
+    if times is not None or dt != 1:
+        raise ValueError("text has neither time stamps nor a sampling step; leave times and dt out")
+    single = isinstance(x, str)
+    if single or (isinstance(x, Sequence) and x and all(isinstance(text, str) for text in x)):
+        encoded = [_encode(trained, text) for text in ([x] if single else x)]
+        lengths = torch.tensor([len(text) for text in encoded])
+        return Intake(trained, torch.nn.utils.rnn.pad_sequence(encoded, batch_first=True), None, lengths, 1.0, single)
+    tokens = _tensor("x", x)
+    single = tokens.dim() == 1
+    tokens = tokens[None] if single else tokens
+    size = len(trained.vocabulary) or trained.out_channels
+    if tokens.dim() != 2 or 0 in tokens.shape or tokens.is_floating_point() or tokens.min() < 0 or tokens.max() >= size:
+        raise ValueError(
+            f"x must be text, a list of texts, or tokens 0 ... {size - 1} of shape (batch, time), "
+            f"got {tokens.dtype} {tuple(np.shape(x))}"
+        )
+    return Intake(trained, tokens, None, torch.full((len(tokens),), tokens.shape[1]), 1.0, single)
+
+
+def _encode(trained: Preprocessing, text: str) -> Tensor:
+    for character, spelled in trained.spelling.items():
+        text = text.replace(character, spelled)
+    if not text:
+        raise ValueError("x must be text of at least one character, got an empty one")
+    if unknown := sorted(set(text) - set(trained.vocabulary)):
+        raise ValueError(f"the model has never seen the character {unknown[0]!r}; it knows {trained.vocabulary!r}")
+    return torch.tensor([trained.vocabulary.index(character) for character in text])
+
+
+def _tensor(name: str, values: Any) -> Tensor:
+    if isinstance(values, Tensor):
+        tensor = values.detach().cpu()
+    else:
+        try:
+            array = np.asarray(values)
+        except ValueError as error:
+            raise ValueError(
+                f"{name} must be an array of numbers; pad shorter sequences and give lengths ({error})"
+            ) from None
+        if array.dtype.kind not in "buif":
+            raise ValueError(f"{name} must be real numbers, got {array.dtype}")
+        array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+        wide = {np.dtype("uint16"): np.int32, np.dtype("uint32"): np.int64, np.dtype("uint64"): np.float64}
+        tensor = torch.from_numpy(array.astype(wide.get(array.dtype, array.dtype), copy=False))
+    if tensor.is_complex():
+        raise ValueError(f"{name} must be real numbers, got {tensor.dtype}")
+    return tensor
+
+
+def _shape_error(trained: Preprocessing, shape: tuple[int, ...]) -> str:
+    count = raw_channels(trained)
+    hint = "; is time its last axis?" if len(shape) in (2, 3) and shape[-1] == count else ""
+    return (
+        f"x must have shape (batch, {count}, time) or ({count}, time): raw values of "
+        f"{describe_channels(trained)}, got shape {shape}{hint}"
+    )
+
+
+def _check_lengths(lengths: Any, x: Tensor, single: bool) -> Tensor:
+    count, time = len(x), x.shape[-1]
+    if lengths is None:
+        return torch.full((count,), time)
+    ends = _tensor("lengths", lengths)
+    ends = ends.reshape(1) if single and ends.dim() == 0 else ends
+    if tuple(ends.shape) != (count,) or ends.is_floating_point():
+        raise ValueError(f"lengths must be {count} whole numbers, one a sequence, got {ends.dtype} {tuple(ends.shape)}")
+    if int(ends.min()) < 1 or int(ends.max()) > time:
+        raise ValueError(f"lengths must lie in 1 ... {time}, got {int(ends.min())} ... {int(ends.max())}")
+    return ends.long()
+
+
+def _check_times(
+    trained: Preprocessing, takes_times: bool, times: Any, x: Tensor, single: bool, dt: float
+) -> Tensor | None:
+    shape = (len(x), x.shape[-1])
+    if times is None:
+        if trained.stamped:
+            raise ValueError(f"the model was trained with time stamps; give times of shape {shape}")
+        return None
+    if not takes_times or trained.features is not None or trained.order is not None:
+        raise ValueError("the model takes no time stamps; give x on a regular grid, without times")
+    if dt != 1:
+        raise ValueError(f"times hold the sampling step already; leave dt out, got dt={dt:g}")
+    stamps = _tensor("times", times)
+    stamps = stamps[None] if single and stamps.dim() == 1 else stamps
+    if tuple(stamps.shape) != shape:
+        raise ValueError(f"times must have shape {shape}, one stamp for each step, got {tuple(stamps.shape)}")
+    stamps = stamps.double()  # Unix times in float32 are minutes apart
+    return (stamps - stamps[:, :1]) / trained.time_unit
+
+
+def _as_16_bits(x: Tensor) -> Tensor:
+    """Sound as training stored it: whole numbers are samples with 16 bits, others lie in [-1, 1]."""
+    if not x.is_floating_point():
+        return x
+    loudest = float(x.nan_to_num(0.0).abs().max())
+    if loudest > _LOUDEST:
+        raise ValueError(
+            f"x is sound, so floating-point values must lie in [-1, 1], got {loudest:g}; give int16 samples as integers"
+        )
+    return x.float() * INT16
+
+
+def _check_values(trained: Preprocessing, x: Tensor, lengths: Tensor, single: bool) -> None:
+    if not x.is_floating_point():
+        return
+    bad = ~x.isfinite() if not trained.knows_missing else x.isinf()
+    bad &= (torch.arange(x.shape[-1]) < lengths[:, None])[:, None]
+    if bad.any():
+        place = torch.nonzero(bad)[0].tolist()[1 if single else 0 :]
+        many = int(bad.sum()) - 1
+        advice = "" if trained.knows_missing else "; the model was trained without missing values"
+        raise ValueError(f"x has NaN or infinity at {place} and {many} more places{advice}")
+
+
+def _fit(values: Tensor, width: int) -> Tensor:
+    """Values on `width` steps; time is the last axis. What is added lies after the end and is never looked at."""
+    return torch.nn.functional.pad(values, (0, width - values.shape[-1]))
+
+
+def _last_seen(x: Tensor, kept: Tensor, lengths: Tensor) -> Tensor:
+    """Puts the last observed value at the end, from where padding repeats it; the step itself stays unobserved."""
+    steps = torch.arange(x.shape[-1])
+    seen = (kept & (steps < lengths[:, None])).long() * (steps + 1)
+    last = (seen.max(1).values - 1).clamp_min(0)
+    values = x.gather(2, last[:, None, None].expand(-1, x.shape[1], 1))
+    return x.scatter(2, (lengths - 1)[:, None, None].expand(-1, x.shape[1], 1), values)
