@@ -32,8 +32,8 @@ class ModelStream:
         self.stream = NetworkStream(net, batch)
 
     @property
-    def steps(self) -> int:
-        """How many samples were pushed since the start."""
+    def steps(self) -> Tensor:
+        """How many samples each stream was given since it started, ``(B,)``."""
         return self.stream.steps
 
     def push(self, samples: Any) -> Tensor:
@@ -67,9 +67,8 @@ class ModelStream:
         self.stream.load_state_dict(state)
 
     def _prepared(self, x: Tensor) -> Tensor:
-        origin, unit = (
-            torch.tensor(part, device=x.device)[:, None] for part in (self.trained.origin, self.trained.unit)
-        )
+        origin = torch.tensor(self.trained.origin, device=x.device)[:, None]
+        unit = torch.tensor(self.trained.unit, device=x.device)[:, None]
         observed = ~x.isnan()
         if not self.trained.knows_missing and not bool(observed.all()):
             raise ValueError("samples must be numbers, got NaN; the model was trained without missing values")
