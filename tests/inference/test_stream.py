@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -35,7 +36,8 @@ def test_pieces_of_a_raw_sequence_are_answered_like_the_whole(missing: str | Non
         whole = torch.cat([whole, observed.any(1, keepdim=True).float()], dim=1)
     stream = ModelStream(net, trained, batch=2)
     pieces = [stream.push(part) for part in x.split([1, 16, 23], dim=-1)]
-    torch.testing.assert_close(torch.cat(pieces, dim=-1), net(whole), rtol=1e-5, atol=1e-5)
+    exact = copy.deepcopy(net).double()(whole.double())  # one long float32 FFT rounds more than a stream does
+    torch.testing.assert_close(torch.cat(pieces, dim=-1).double(), exact, rtol=1e-5, atol=1e-5)
     assert stream.steps.tolist() == [40, 40]
 
 
