@@ -21,7 +21,7 @@ ROOMS = {
     "formatting": "",
     "data_options": "",
     "tasks": "",
-    "nn": "",
+    "nn": "compat",
     "datamodules": "files hints checks data_options tasks",
     "models": "compat files tasks nn datamodules",
     "reference": "nn models",

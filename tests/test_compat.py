@@ -89,6 +89,65 @@ def train(*callbacks: Callback, **options: Any) -> Trainer:
 
 
 @canary(
+    "torch.is_fake",
+    "torch has other tensors without values than FakeTensor now; ckcnn uses it to leave out checks that need values",
+)
+def test_tensors_without_values_are_known() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from ckcnn.compat.torch import is_fake
+
+    with FakeTensorMode():
+        assert is_fake(torch.ones(2))
+    assert not is_fake(torch.ones(2))
+
+
+@canary(
+    "torch.transforms_are_active",
+    "torch no longer says whether torch.func transforms what runs; ckcnn uses it to compute with plain functions there",
+)
+def test_transforms_are_noticed() -> None:
+    from ckcnn.compat.torch import transforms_are_active
+
+    seen = []
+
+    def square(x: Tensor) -> Tensor:
+        seen.append(transforms_are_active())
+        return x.square()
+
+    torch.func.grad(square)(torch.tensor(1.0))
+    square(torch.tensor(1.0))
+    assert seen == [True, False]
+
+
+@canary(
+    "torch.normalised_weight",
+    "torch's fused weight norm is gone or has changed; ckcnn uses it for the sine kernel nets",
+)
+def test_the_fused_weight_norm_is_the_public_one() -> None:
+    from ckcnn.compat.torch import normalised_weight
+
+    v, g = torch.randn(4, 3), torch.rand(4, 1)
+    weight, _ = normalised_weight(v, g)
+    torch.testing.assert_close(weight, g * v / v.norm(dim=1, keepdim=True))
+
+
+@canary(
+    "torch.normalised_weight_backward",
+    "the backward of torch's fused weight norm has changed; ckcnn uses it for the sine kernel nets",
+)
+def test_the_backward_of_the_fused_weight_norm_is_that_of_autograd() -> None:
+    from ckcnn.compat.torch import normalised_weight, normalised_weight_backward
+
+    v, g, grad = torch.randn(4, 3, requires_grad=True), torch.rand(4, 1, requires_grad=True), torch.randn(4, 3)
+    expected = torch.autograd.grad(g * v / v.norm(dim=1, keepdim=True), (v, g), grad)
+    _, norms = normalised_weight(v.detach(), g.detach())
+    found = normalised_weight_backward(grad, v.detach(), g.detach(), norms)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@canary(
     "lightning.LateCallback",
     "Lightning no longer calls on_train_epoch_end of checkpoint callbacks after that of the module and in their order; "
     "ckcnn uses it to write the metrics of an epoch before its checkpoint",

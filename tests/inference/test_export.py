@@ -57,7 +57,7 @@ def test_constant_convolutions_are_the_layer(horizon: int, length: int, causal: 
     assert layer.bias is not None
     layer.bias.normal_()
     x = torch.randn(2, 3, length)
-    kernel = SampledKernel(*layer._parts(horizon, 1.0)[:2], layer.bias, layer._parts(horizon, 1.0)[2])
+    kernel = SampledKernel(*layer.sampled_parts(horizon, 1.0)[:2], layer.bias, layer.sampled_parts(horizon, 1.0)[2])
     convs: list[nn.Module] = [BlockConv(kernel), BlockConv(kernel, length)]
     for conv in convs + ([DirectConv(kernel)] if horizon < 1000 else []):
         assert (conv(x) - layer(x)).abs().max() < 2e-6 * layer(x).abs().max() + 1e-6

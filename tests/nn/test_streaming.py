@@ -130,7 +130,7 @@ def test_a_partition_has_every_lag_once_and_never_waits_for_samples(lags: int) -
 
 def test_memory_is_bounded() -> None:
     stream = NetworkStream(make_net(40))
-    tensors = lambda: sum(t.numel() for t in stream._stage.buffers())  # noqa: E731
+    tensors = lambda: sum(t.numel() for t in stream.stage.buffers())  # noqa: E731
     before = tensors()
     for _ in range(3):
         stream.push(torch.randn(1, 2, 20_000))
@@ -181,7 +181,7 @@ def test_a_copy_goes_on_by_itself_and_shares_the_kernels() -> None:
     other.push(torch.randn(1, 2, 90, dtype=torch.float64))
     rest = stream.push(x[..., 250:])
     assert (torch.cat([first, rest], dim=-1) - net(x)).abs().max() < 1e-10
-    own, copied = (s._stage[0][0].conv2.direct.weight for s in (stream, other))  # type: ignore[index]
+    own, copied = (s.stage[0][0].conv2.direct.weight for s in (stream, other))  # type: ignore[index]
     assert own.data_ptr() == copied.data_ptr()
 
 

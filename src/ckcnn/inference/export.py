@@ -226,7 +226,7 @@ def with_constant_kernels(net: nn.Module, length: int | None, dt: float) -> nn.M
 def _constant(layer: CKConv, length: int | None, dt: float) -> DirectConv | BlockConv:
     if type(layer) not in (CKConv, ReferenceConv):
         raise ValueError(f"layers of the class {type(layer).__name__} cannot be exported; CKConv can")
-    basis, weight, ahead = layer._parts(length or _memory(layer, dt), dt)
+    basis, weight, ahead = layer.sampled_parts(length or _memory(layer, dt), dt)
     kernel = SampledKernel(basis, weight, layer.bias, ahead)
     return DirectConv(kernel) if length is None or kernel.lags <= DIRECT_LAGS else BlockConv(kernel, length)
 

@@ -104,7 +104,7 @@ class CKConv(nn.Module):
                 return self._forward_stamped(x, grid)
             dt = grid.step
         with full_precision(x.device):
-            basis, weight, ahead = self._parts(x.shape[-1], dt)
+            basis, weight, ahead = self.sampled_parts(x.shape[-1], dt)
             if self.training and self.weight_dropout:
                 return fft_conv(x, self._drop(weight @ basis), self.bias, ahead)
             return basis_conv(x, basis, weight, self.bias, ahead)
@@ -123,7 +123,7 @@ class CKConv(nn.Module):
         check_dt(dt)
         reach = length if self.memory.causal else length // 2 + 1
         with full_precision(self.kernel_net.read_out.bias.device):
-            basis, weight, ahead = self._parts(reach, dt, smoothed)
+            basis, weight, ahead = self.sampled_parts(reach, dt, smoothed)
             kernel = weight @ basis
         before = 0 if self.memory.causal else length // 2 - ahead
         after = max(0, length - before - kernel.shape[-1])
@@ -132,12 +132,12 @@ class CKConv(nn.Module):
     def kernel_norm(self) -> Tensor:
         """The Frobenius norm of the kernel on the training grid, not squared, without ever building the kernel."""
         with full_precision(self.kernel_net.read_out.bias.device):
-            basis, weight, _ = self._parts(self.horizon, 1.0)
+            basis, weight, _ = self.sampled_parts(self.horizon, 1.0)
             rows = weight.flatten(0, 1)  # (O I, K)
             square = ((rows @ (basis @ basis.T)) * rows).sum()
         return square.clamp_min(torch.finfo(square.dtype).tiny).sqrt()
 
-    def _parts(self, length: int, dt: float, smoothed: bool = True) -> tuple[Tensor, Tensor, int]:
+    def sampled_parts(self, length: int, dt: float, smoothed: bool = True) -> tuple[Tensor, Tensor, int]:
         """Basis ``(K, L)`` and read-out ``(O, I, K)`` of the kernel on a grid, and how many lags lie ahead."""
         p, ahead = coordinate_grid(self.memory, length, dt, self.kernel_net.read_out.bias)
         basis, weight = self.kernel_net.parts(p)

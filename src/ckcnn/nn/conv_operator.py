@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.func import vjp
 
+from ckcnn.compat.torch import transforms_are_active
 from ckcnn.nn.operators import define
 from ckcnn.nn.plan import make_plan
 from ckcnn.nn.precision import full_precision
@@ -41,7 +42,7 @@ def spectral_conv(
     """
     if torch.compiler.is_compiling():
         keep = False  # the sizes of spectra would make a graph for each length, so they are computed again
-    elif torch._C._are_functorch_transforms_active():  # torch.func sees into plain tensor functions only
+    elif transforms_are_active():  # torch.func sees into plain tensor functions only
         return plain_conv(x, kernel, weight, bias, advance, n)
     else:
         inputs = (x, kernel, weight, bias)

@@ -9,8 +9,8 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor
 
+from ckcnn.compat.torch import is_fake
 from ckcnn.nn.block import CKBlock, ConvFactory
 from ckcnn.nn.checks import check_choice, check_counts, check_fraction, check_signal
 from ckcnn.nn.normalization import Norm
@@ -179,7 +179,7 @@ def _check_lengths(lengths: Tensor, x: Tensor) -> None:
         raise ValueError(
             f"lengths must be a whole number per sequence, shape ({batch},), got {lengths.dtype} {tuple(lengths.shape)}"
         )
-    if lengths.device.type != "cpu" or torch.compiler.is_compiling() or isinstance(lengths, FakeTensor):
+    if lengths.device.type != "cpu" or torch.compiler.is_compiling() or is_fake(lengths):
         return  # reading values would wait for the device, or break the graph
     if bool((lengths < 1).any()) or bool((lengths > time).any()):
         raise ValueError(f"lengths must lie in 1 ... {time}, got {int(lengths.min())} ... {int(lengths.max())}")

@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
 
 from ckcnn.nn.precision import full_precision
 
-KERNELS: dict[OpOverload, Callable[..., Any]] = {}
+Operator = Callable[..., Any]  # a registered one; torch keeps its class private
+
+KERNELS: dict[Operator, Callable[..., Any]] = {}
 """What each operator really runs, for tools that look inside, such as the counter of `benchmarks.operators`."""
 
 _LIBRARY = torch.library.Library("ckcnn", "DEF")  # type: ignore[no-untyped-call]
@@ -28,7 +29,7 @@ def define(
     fake: Callable[..., Any],
     setup_context: Callable[..., None],
     backward: Callable[..., Any],
-) -> OpOverload:
+) -> Operator:
     """Register an operator for all devices.
 
     Args:
@@ -49,6 +50,6 @@ def define(
     _LIBRARY.impl(name, run, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
     torch.library.register_fake(f"ckcnn::{name}", fake, lib=_LIBRARY)
     torch.library.register_autograd(f"ckcnn::{name}", backward, setup_context=setup_context, lib=_LIBRARY)
-    operator: OpOverload = getattr(torch.ops.ckcnn, name).default
+    operator: Operator = getattr(torch.ops.ckcnn, name).default
     KERNELS[operator] = run
     return operator

@@ -13,7 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import vjp
+from torch.nn.utils.parametrize import is_parametrized
 
+from ckcnn.compat.torch import normalised_weight, normalised_weight_backward, transforms_are_active
 from ckcnn.nn.precision import full_precision
 
 _Frequencies = tuple[float, float]
@@ -31,7 +33,7 @@ def siren_parts(p: Tensor, layers: tuple[nn.Linear, nn.Linear, nn.Linear], w: _F
         layers: first, second and read-out layer.
         w: what the arguments of the two sines are multiplied by.
     """
-    plain = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    plain = torch.compiler.is_compiling() or transforms_are_active()
     pairs = None if plain else [_direction_and_norm(layer) for layer in layers]
     biases: list[Tensor] = [layer.bias for layer in layers]
     if pairs is None or None in pairs:
@@ -43,13 +45,12 @@ def siren_parts(p: Tensor, layers: tuple[nn.Linear, nn.Linear, nn.Linear], w: _F
 
 def _direction_and_norm(layer: nn.Linear) -> tuple[Tensor, Tensor] | None:
     """Return ``(g, v)`` of a normalised layer, or None if its weight is not just that."""
-    parametrizations = layer._modules.get("parametrizations")
-    if parametrizations is None:
+    if not is_parametrized(layer, "weight"):
         return None
-    weight = parametrizations._modules["weight"]
+    weight = layer.get_submodule("parametrizations.weight")
     if len(weight) != 1 or type(weight[0]).__name__ != "_WeightNorm" or weight[0].dim != 0:  # type: ignore[arg-type, index]
         return None
-    return weight.original0, weight.original1  # type: ignore[return-value, union-attr]
+    return weight.original0, weight.original1  # type: ignore[return-value]
 
 
 def _plain(weights: list[Tensor], biases: list[Tensor], p: Tensor, w: _Frequencies) -> tuple[Tensor, Tensor]:
@@ -69,9 +70,9 @@ class _Siren(torch.autograd.Function):
     @staticmethod
     def forward(p: Tensor, g1: Tensor, v1: Tensor, b1: Tensor, *rest: Any) -> tuple[Tensor, ...]:
         g2, v2, b2, g3, v3, b3, w1, w2 = rest
-        first, norms1 = torch._weight_norm_interface(v1, g1)
-        second, norms2 = torch._weight_norm_interface(v2, g2)
-        read_out, norms3 = torch._weight_norm_interface(v3, g3)
+        first, norms1 = normalised_weight(v1, g1)
+        second, norms2 = normalised_weight(v2, g2)
+        read_out, norms3 = normalised_weight(v3, g3)
         units, length = len(b1), len(p)
         phases = p.new_empty(2, units, length)
         phase1, phase2 = phases.unbind()
@@ -113,10 +114,9 @@ def _backward(grad_basis: Tensor, grad_weight: Tensor, saved: tuple[Tensor, ...]
     grad_b2 = torch.addmv(nothing, grad2, ones, beta=0, alpha=w[1])
     grad1 = torch.addmm(nothing, second.T, grad2, beta=0, alpha=w[0] * w[1]).mul_(phase1.cos())
     grad_b1, grad_first = torch.mv(grad1, ones), torch.mv(grad1, p)[:, None]
-    normalise = torch.ops.aten._weight_norm_interface_backward
-    grad_v1, grad_g1 = normalise(grad_first, v1, g1, norms1, 0)
-    grad_v2, grad_g2 = normalise(grad_second, v2, g2, norms2, 0)
-    grad_v3, grad_g3 = normalise(grad_weight[:, :units].contiguous(), v3, g3, norms3, 0)
+    grad_v1, grad_g1 = normalised_weight_backward(grad_first, v1, g1, norms1)
+    grad_v2, grad_g2 = normalised_weight_backward(grad_second, v2, g2, norms2)
+    grad_v3, grad_g3 = normalised_weight_backward(grad_weight[:, :units].contiguous(), v3, g3, norms3)
     grad_b3 = grad_weight[:, units].clone()
     return None, grad_g1, grad_v1, grad_b1, grad_g2, grad_v2, grad_b2, grad_g3, grad_v3, grad_b3
 

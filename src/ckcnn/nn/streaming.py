@@ -58,7 +58,7 @@ class NetworkStream:
         # In inference mode, buffers would be made that no later push may change.
         with torch.inference_mode(False), torch.no_grad():
             self.steps = torch.zeros(batch, dtype=torch.int64)
-            self._stage = stage_of(net, batch, dt)
+            self.stage = stage_of(net, batch, dt)
 
     @torch.no_grad()
     def push(self, samples: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ class NetworkStream:
             ValueError: if the samples do not fit; the stream is then as it was.
         """
         self._check(samples)
-        answers: Tensor = self._stage(samples)
+        answers: Tensor = self.stage(samples)
         self.steps += samples.shape[-1]
         return answers
 
@@ -121,26 +121,26 @@ class NetworkStream:
 
     def to(self, device: torch.device | str) -> NetworkStream:
         """Move weights and memory to a device, and return the stream."""
-        self._stage.to(torch.device(device))
+        self.stage.to(torch.device(device))
         return self
 
     def copy(self) -> NetworkStream:
         """Return a second stream that goes on from here by itself and shares the kernels with this one."""
-        kernels = [module for module in self._stage.modules() if isinstance(module, BlockLags | DirectLags)]
+        kernels = [module for module in self.stage.modules() if isinstance(module, BlockLags | DirectLags)]
         shared = {id(tensor): tensor for module in kernels for tensor in module.buffers()}
         other = copy.copy(self)
         other.steps = self.steps.clone()
-        other._stage = copy.deepcopy(self._stage, shared)
+        other.stage = copy.deepcopy(self.stage, shared)
         return other
 
     def _stages(self) -> dict[str, StatefulStage]:
-        stages = [(name, module) for name, module in self._stage.named_modules() if isinstance(module, StatefulStage)]
+        stages = [(name, module) for name, module in self.stage.named_modules() if isinstance(module, StatefulStage)]
         return {f"{name}." if name else "": stage for name, stage in stages}
 
     @property
     def device(self) -> torch.device:
         """Where the samples are expected."""
-        return next((tensor.device for tensor in self._stage.buffers()), torch.device("cpu"))
+        return next((tensor.device for tensor in self.stage.buffers()), torch.device("cpu"))
 
     def _check(self, samples: Tensor) -> None:
         """Refuse what would leave some layers with other steps than the rest."""

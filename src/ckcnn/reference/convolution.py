@@ -40,14 +40,14 @@ class ReferenceConv(CKConv):
         check_signal(x, self.in_channels, self.kernel_net.read_out.bias.dtype)
         check_dt(dt)
         with full_precision(x.device):
-            basis, weight, _ = self._parts(x.shape[-1], dt)
+            basis, weight, _ = self.sampled_parts(x.shape[-1], dt)
             dropout = self.training and self.weight_dropout > 0
             parts = (self._drop(weight @ basis),) if dropout else (basis, weight)
             dtype = torch.promote_types(basis.dtype, torch.float32)  # no transform knows less
             y = warped_conv(x.to(dtype), *(part.to(dtype) for part in parts))
             return (y if self.bias is None else y + self.bias[:, None]).to(x.dtype)
 
-    def _parts(self, length: int, dt: float, smoothed: bool = True) -> tuple[Tensor, Tensor, int]:
+    def sampled_parts(self, length: int, dt: float, smoothed: bool = True) -> tuple[Tensor, Tensor, int]:
         step = grid_step(length, self.horizon, dt)
         p = torch.linspace(-1, newest_position(length, self.horizon, step), length, dtype=torch.float64)
         basis = self.kernel_net.basis(p.flip(0).to(self.kernel_net.read_out.bias))  # newest first, as in CKConv
