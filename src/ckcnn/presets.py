@@ -52,13 +52,18 @@ def load(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: if the file is not a YAML mapping.
     """
+    return _with_present_names(_read(path))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The content of a file as it is."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, Mapping):
         raise ValueError(f"{path} must hold settings such as 'model: ...', got {type(content).__name__}")
-    return _with_present_names(content)
+    return dict(content)
 
 
 def _with_present_names(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,9 +93,9 @@ class Layer:
     def of_file(cls, name: str) -> Layer:
         """The settings of a preset, an overlay or any other YAML file."""
         path = find(name)
-        content = load(path)
-        unchanged = content == yaml.safe_load(path.read_text(encoding="utf-8"))
-        return cls(content, ("--config", str(path) if unchanged else json.dumps(content)), path)
+        written = _read(path)
+        content = _with_present_names(written)
+        return cls(content, ("--config", str(path) if content == written else json.dumps(content)), path)
 
     @classmethod
     def of_values(cls, values: Mapping[str, Any]) -> Layer:

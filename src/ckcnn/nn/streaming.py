@@ -125,7 +125,7 @@ class NetworkStream:
         return self
 
     def copy(self) -> NetworkStream:
-        """Return a second stream that goes on from here by itself and shares the kernels with this one."""
+        """Return an independent stream in the same state, which shares the kernels with this one."""
         kernels = [module for module in self.stage.modules() if isinstance(module, BlockLags | DirectLags)]
         shared = {id(tensor): tensor for module in kernels for tensor in module.buffers()}
         other = copy.copy(self)
