@@ -30,7 +30,9 @@ def main(argv: Sequence[str]) -> int:
     run = RunFolder.of(options.run)
     _check_stamps(run, options.dt)
     if options.run.is_dir() and run is None:
-        raise ValueError(f"{options.run} is not a run folder (it would be called version_0 and hold a config.yaml)")
+        raise ValueError(
+            f"{options.run} is not a run folder (it would hold the config.yaml and the checkpoints of a run)"
+        )
     path = run.checkpoint("best") if run and options.run.is_dir() else options.run
     made = export_checkpoint(path, options.output, options.length, 1.0 if options.dt is None else options.dt)
     length = "any length" if made.length is None else f"{made.length:,} samples"
