@@ -7,7 +7,7 @@ JUPYTER := .venv/.jupyter
 OLDEST ?= .venv-oldest
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint types test test-all test-oldest fit notebooks bench docs clean
+.PHONY: help install lint types test test-all campaign test-oldest fit notebooks bench docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -33,6 +33,9 @@ test: lint types  ## style, types and the quick tests
 test-all: lint types  ## the same and the long trainings
 	$(RUN) -m pytest $(PARALLEL) -m ''
 
+campaign: install  ## 2,000 bad inputs and 100 kills, about 30 minutes; prints what was tried and what failed
+	$(RUN) -m tests.campaign
+
 test-oldest:  ## the quick tests with the lowest versions that setup.cfg allows
 	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(PYTHON) tests/oldest.py > $(OLDEST)/constraints.txt
@@ -54,6 +57,7 @@ bench: install  ## speed and memory of a training step and of streams, about 20 
 	$(RUN) -m benchmarks.step
 	$(RUN) -m benchmarks.stamps
 	$(RUN) -m benchmarks.streaming
+	$(RUN) -m benchmarks.separable
 
 docs: install  ## build the documentation, docs/_build/html/index.html
 	$(RUN) -m sphinx -W --keep-going -n -q docs docs/_build/html

@@ -1,23 +1,35 @@
-"""Size and time of exported networks beside torch: ``python -m benchmarks.export``."""
+"""Size and time of exported networks beside torch, and from which length on transforms beat a plain convolution.
+
+python -m benchmarks.export
+python -m benchmarks.export --lags
+
+All times are those of the processor, on one thread: what other programs take meanwhile does not count. Calls that are
+compared take turns.
+"""
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import onnxruntime
 import torch
+from torch import nn
 
+from ckcnn.inference.constant_conv import BlockConv, DirectConv, SampledKernel
 from ckcnn.inference.export import export_network
 from ckcnn.nn import CKConv, CKNet
 
 # samples, hidden channels, batch, whether the length is fixed
 CASES = ((64, 30, 32, True), (64, 30, 32, False), (784, 30, 8, True), (784, 30, 8, False), (16000, 10, 1, True))
-ROUNDS = 7
+LAGS = (16, 32, 64, 128, 256, 512, 1024)
+ROUNDS = 9
 
 
 def milliseconds(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
@@ -25,10 +37,17 @@ def milliseconds(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(ROUNDS + 1):
         for name, call in calls.items():
-            start = time.perf_counter()
+            start = time.thread_time()
             call()
-            times[name].append(1e3 * (time.perf_counter() - start))
+            times[name].append(1e3 * (time.thread_time() - start))
     return {name: statistics.median(values[1:]) for name, values in times.items()}  # the first one warms up
+
+
+def session(path: Path) -> onnxruntime.InferenceSession:
+    """An exported graph on one thread, the one that is timed."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 @torch.no_grad()
@@ -38,11 +57,10 @@ def measure(length: int, hidden: int, batch: int, fixed: bool, folder: Path) -> 
     x = torch.randn(batch, 1, length)
     for ending in ("onnx", "pt2"):
         export_network(net, folder / f"model.{ending}", "classification", length if fixed else None)
-    session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
-    program = torch.export.load(folder / "model.pt2").module()
+    graph, program = session(folder / "model.onnx"), torch.export.load(folder / "model.pt2").module()
     calls = {
         "torch": lambda: net(x),
-        "onnx": lambda: session.run(None, {"signal": x.numpy()}),
+        "onnx": lambda: graph.run(None, {"signal": x.numpy()}),
         "pt2": lambda: program(x),
     }
     took = milliseconds(calls)
@@ -52,13 +70,41 @@ def measure(length: int, hidden: int, batch: int, fixed: bool, folder: Path) -> 
     return f"| {' | '.join(cells)} |"
 
 
+@torch.no_grad()
+def compare(lags: int, folder: Path) -> str:
+    """How long a layer of 30 channels takes as a plain convolution and by transforms, on batches of 1 and 16."""
+    kernel = SampledKernel(torch.randn(32, lags), torch.randn(30, 30, 32), None, 0)
+    convs: dict[str, nn.Module] = {"direct": DirectConv(kernel), "blocks": BlockConv(kernel, lags)}
+    cells = [f"{lags:,}"]
+    for batch in (1, 16):
+        x = torch.randn(batch, 30, lags)
+        graphs = {}
+        for name, conv in convs.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                torch.onnx.export(conv, (x,), folder / f"{name}.onnx", dynamo=True, verbose=False, input_names=["x"])
+            graphs[name] = session(folder / f"{name}.onnx")
+        took = milliseconds({name: partial(graph.run, None, {"x": x.numpy()}) for name, graph in graphs.items()})
+        cells += [f"{took['direct']:.2f}", f"{took['blocks']:.2f}", f"{took['direct'] / took['blocks']:.2f}"]
+    return f"| {' | '.join(cells)} |"
+
+
 def main() -> None:
-    """Prints the table of docs/export.md."""
-    print("| samples | channels | batch | length | MB, .onnx | MB, .pt2 | ms, torch | ms, onnxruntime | ms, .pt2 |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for case in CASES:
+    """Prints a table of docs/export.md."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lags", action="store_true", help="compare a plain convolution with transforms")
+    torch.set_num_threads(1)
+    if parser.parse_args().lags:
+        print("| lags | plain, ms | transforms, ms | ratio | plain, batch 16 | transforms, batch 16 | ratio |")
+        print("|---|---|---|---|---|---|---|")
+        rows = [partial(compare, lags) for lags in LAGS]
+    else:
+        print("| samples | channels | batch | length | MB, .onnx | MB, .pt2 | ms, torch | ms, onnxruntime | ms, .pt2 |")
+        print("|---|---|---|---|---|---|---|---|---|")
+        rows = [partial(measure, *case) for case in CASES]
+    for row in rows:
         with tempfile.TemporaryDirectory() as folder:
-            print(measure(*case, Path(folder)), flush=True)
+            print(row(Path(folder)), flush=True)
 
 
 if __name__ == "__main__":

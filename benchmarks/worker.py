@@ -20,11 +20,11 @@ def main(model: str, shape_name: str) -> None:
     """Serves requests until the input ends."""
     shape = next(shape for shape in (*SHAPES, *LENGTHS) if shape.name == shape_name)
     torch.randn(1).mul(2)
-    bare = _peak_bytes()
+    bare = peak_bytes()
     step = make_step(model, shape)
     for line in sys.stdin:
         if line.strip() == "peak":
-            print(json.dumps(_peak_bytes() - bare), flush=True)
+            print(json.dumps(peak_bytes() - bare), flush=True)
             continue
         step()  # the neighbour has had the cache: warm up again
         seconds = []
@@ -35,7 +35,7 @@ def main(model: str, shape_name: str) -> None:
         print(json.dumps(seconds), flush=True)
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
     """The most memory this process has had, not counting what it inherits from the one that started it."""
     status = Path("/proc/self/status")
     if not status.exists():  # not Linux

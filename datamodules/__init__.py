@@ -11,8 +11,10 @@ from ckcnn.datamodules.physionet import PhysioNet
 from ckcnn.datamodules.sequences import DataError, RawSequences, SequenceBatch
 from ckcnn.datamodules.speech_commands import SpeechCommands
 from ckcnn.datamodules.synthetic import AddingProblem, CopyMemory
+from ckcnn.datamodules.uea import UEA
 
 __all__ = [
+    "UEA",
     "AddingProblem",
     "Arrays",
     "CharacterTrajectories",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ckcnn.datamodules.sequences import SPLITS, DataError, split_codes
+from ckcnn.memory import check_room
 
 _HDF5 = (".h5", ".hdf5")
 _TABLES = (".csv", ".ts")
@@ -37,46 +40,111 @@ def open_arrays(path: Path) -> Iterator[Mapping[str, Any]]:
         else:
             with path.open("rb") as file, zipfile.ZipFile(file):  # a single .npy is not what was asked for
                 yield np.load(file, allow_pickle=False)
-    except (OSError, zipfile.BadZipFile, EOFError) as error:
-        raise DataError(f"{path} cannot be read as {path.suffix} ({error})") from error
+    except (OSError, zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError, KeyError, zlib.error):
+        # The last four: an archive that is encrypted or packed in an unknown way, and broken HDF5.
+        raise DataError(f"{path} is damaged, or not a whole {path.suffix} file; write it again") from None
+
+
+def entries(arrays: Mapping[str, Any], path: Path) -> list[str]:
+    """The names of the arrays that a file holds itself.
+
+    HDF5 can name arrays in other files, such as ``/etc/passwd``, as if they were its own: those are refused.
+    """
+    names = list(arrays)
+    if isinstance(arrays, h5py.File):
+        for name in names:
+            if not isinstance(arrays.get(name, getlink=True), h5py.HardLink):
+                raise DataError(
+                    f"{path}: {name} must be an array in the file itself, got a link; copy the array into it"
+                )
+    return names
+
+
+def _entry(arrays: Mapping[str, Any], name: str, path: Path) -> Any:
+    """An array before it is read; `shape` and `dtype` tell what it is."""
+    if name not in entries(arrays, path):
+        raise DataError(f"{path} must hold an array {name}, got only {', '.join(sorted(arrays)) or 'nothing'}")
+    if not isinstance(arrays, h5py.File):
+        return arrays[name]
+    found = arrays[name]
+    if not isinstance(found, h5py.Dataset) or found.shape is None:
+        kind = "an empty dataspace" if isinstance(found, h5py.Dataset) else "a group"
+        raise DataError(f"{path}: {name} must be an array, got {kind}")
+    if found.external:
+        raise DataError(f"{path}: {name} must be an array in the file itself, got one in {found.external[0][0]!r}")
+    return found
 
 
 def read_array(arrays: Mapping[str, Any], name: str, path: Path) -> NDArray[Any]:
-    """One whole array."""
-    if name not in arrays:
-        raise DataError(f"{path} must hold an array {name}, got only {', '.join(sorted(arrays)) or 'nothing'}")
+    """One whole array with at least one axis."""
+    wanted = f"{path}: {name} must be a plain array of numbers or strings"
     try:
-        return np.asarray(arrays[name][...])
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{path}: {name} must be a plain array of numbers or strings ({error})") from error
+        found = _entry(arrays, name, path)
+        if isinstance(found, h5py.Dataset):
+            check_room(f"{path}: {name} of shape {found.shape}", found.nbytes, "write it with fewer values")
+        array = np.asarray(found[...])
+    except DataError:
+        raise
+    except (ValueError, TypeError, MemoryError) as error:  # a pickle; a header that promises what is not there
+        raise DataError(f"{wanted}, got Python objects, or other bytes than its header says") from error
+    if array.ndim == 0:
+        raise DataError(f"{wanted} with one entry per sequence, got the single value {array.item()!r}")
+    if array.dtype.kind not in "biufUSO" or (array.dtype.kind == "O" and not is_text(array)):
+        raise DataError(f"{wanted}, got {_kind(array.dtype)}")
+    return array
+
+
+def _kind(dtype: Any) -> str:
+    words = {"c": "complex numbers", "O": "Python objects", "M": "dates", "m": "times of day", "V": "records"}
+    return words.get(np.dtype(dtype).kind, str(dtype))
 
 
 def read_shape(path: Path) -> tuple[int, int, int]:
     """The shape of `x`, from the header of the array alone."""
     with open_arrays(path) as arrays:
-        if "x" not in arrays:
+        if "x" not in entries(arrays, path):
             raise DataError(f"{path} must hold an array x, got only {', '.join(sorted(arrays)) or 'nothing'}")
-        shape = _npy_shape(path) if path.suffix == ".npz" else arrays["x"].shape
+        if path.suffix == ".npz":
+            shape, _, kind = npy_header(path)
+        else:
+            shape, kind = _entry(arrays, "x", path).shape, _entry(arrays, "x", path).dtype
+    if kind.kind not in "biuf":
+        raise DataError(f"{path}: x must be real numbers, got {_kind(kind)}")
     if len(shape) != 3 or 0 in shape:
         raise DataError(f"{path}: x must have shape (sequences, channels, time), none of them 0, got {tuple(shape)}")
     return shape[0], shape[1], shape[2]
 
 
-def read_labels(path: Path) -> NDArray[Any]:
-    """`y`, with one row per sequence; plain values become rows of one, and names of classes stay names."""
+def read_labels(path: Path) -> NDArray[Any] | None:
+    """`y`, with one row per sequence; plain values become rows of one, and names of classes stay names.
+
+    None if the file has no labels.
+    """
     with open_arrays(path) as arrays:
-        if "y" not in arrays:
-            known = ", ".join(sorted(arrays)) or "nothing"
-            advice = f"ckcnn predict --ckpt_path RUN --input {path.name} answers sequences without labels"
-            raise DataError(f"{path} must hold an array y, got only {known}; {advice}")
+        if "y" not in entries(arrays, path):
+            return None
         y = read_array(arrays, "y", path)
     y = y.astype(np.int64) if y.dtype == bool else y
+    if y.dtype.kind == "f" and not (np.abs(y) <= np.finfo(np.float32).max).all():
+        row = np.argwhere(~(np.abs(y) <= np.finfo(np.float32).max))[0]
+        raise DataError(
+            f"{path}: y must be finite numbers up to 3.4e38, got {y[tuple(row)]:g} for sequence {row[0]}; correct it"
+        )
     if is_text(y) and y.ndim == 1 and y.size:
         return as_text(y)
     if not np.issubdtype(y.dtype, np.number) or y.ndim not in (1, 2) or not y.size:
         raise DataError(f"{path}: y must be numbers of shape (sequences,) or (sequences, ...), got {y.dtype} {y.shape}")
     whole = np.issubdtype(y.dtype, np.integer)
     return y if whole or y.ndim == 2 else y[:, None]
+
+
+def without_labels(path: Path) -> str:
+    """Return what to tell somebody who wants to train or score without labels."""
+    labels = "a label column, or labels after the values" if path.suffix in _TABLES else "an array y"
+    return (
+        f"{path} must hold labels ({labels}) to train or score with; "
+        f"ckcnn predict --ckpt_path RUN --input {path.name} answers sequences without them"
+    )
 
 
 def check_lengths(lengths: NDArray[Any], time: int, path: Path) -> NDArray[np.int64]:
@@ -89,21 +157,26 @@ def check_lengths(lengths: NDArray[Any], time: int, path: Path) -> NDArray[np.in
 
 
 def check_values(name: str, values: NDArray[Any], valid: NDArray[np.bool_], start: int, path: Path) -> None:
-    """All values ``(N, ..., T)`` in valid steps ``(N, T)`` must be finite; `start` is the number of the first row."""
+    """All values ``(N, ..., T)`` in valid steps ``(N, T)`` must fit float32; `start` is the number of the first row."""
     wide = valid if values.ndim == 2 else valid[:, None]
-    bad = np.argwhere(~np.isfinite(values) & wide)
+    most = np.finfo(np.float32 if name == "x" else np.float64).max
+    bad = np.argwhere(~(np.abs(values) <= most) & wide)
     if len(bad):
-        place = ", ".join(map(str, (bad[0][0] + start, *bad[0][1:])))
+        row, *channel, step = bad[0]
+        place = f"sequence {row + start}, {f'channel {channel[0]}, ' if channel else ''}step {step}"
+        more = f" and {len(bad) - 1} more places" if len(bad) > 1 else ""
         raise DataError(
-            f"{path}: {name} has NaN or infinity at [{place}] and {len(bad) - 1} more places; "
+            f"{path}: {name} must be finite numbers up to {most:.2g}, got {values[tuple(bad[0])]:g} at {place}{more}; "
             "fill them in, or leave the steps out and give times"
         )
 
 
 def check_times(times: NDArray[Any], shape: tuple[int, int], path: Path) -> None:
     """Stamps must be ``(N, T)`` numbers."""
-    if times.shape != shape or not np.issubdtype(times.dtype, np.number):
-        raise DataError(f"{path}: times must be numbers of shape {shape}, one for each step, got {times.shape}")
+    if times.shape != shape or times.dtype.kind not in "iuf":
+        raise DataError(
+            f"{path}: times must be numbers of shape {shape}, one for each step, got {times.dtype} {times.shape}"
+        )
 
 
 def median_gap(path: Path) -> float:
@@ -111,11 +184,11 @@ def median_gap(path: Path) -> float:
     with open_arrays(path) as arrays:
         times = read_array(arrays, "times", path)
         lengths = read_array(arrays, "lengths", path) if "lengths" in arrays else None
-    if times.ndim != 2 or not np.issubdtype(times.dtype, np.number):
+    if times.ndim != 2 or times.dtype.kind not in "iuf":
         return 1.0  # it is refused when it is read
     gaps = np.diff(times.astype(np.float64))
     used = np.isfinite(gaps) & (gaps > 0)
-    if lengths is not None and lengths.shape == (len(times),):
+    if lengths is not None and lengths.shape == (len(times),) and lengths.dtype.kind in "iu":
         used &= np.arange(1, times.shape[1]) < lengths[:, None]
     return float(np.median(gaps[used])) if used.any() else 1.0
 
@@ -129,7 +202,9 @@ def check_ascending(times: NDArray[Any], valid: NDArray[np.bool_], start: int, p
 
 def read_split(split: NDArray[Any], path: Path) -> NDArray[np.int8]:
     """The split of every sequence, by name or by number, as codes."""
-    texts = [entry.decode() if isinstance(entry, bytes) else str(entry) for entry in split.tolist()]
+    if split.ndim != 1:
+        raise DataError(f"{path}: split must have one entry per sequence, got shape {split.shape}")
+    texts = [_decoded(entry) for entry in split.tolist()]
     numbers = {str(code): name for name, code in SPLITS.items()}
     names = [numbers.get(text, text) for text in texts]
     if unknown := sorted(set(names) - set(SPLITS)):
@@ -139,11 +214,19 @@ def read_split(split: NDArray[Any], path: Path) -> NDArray[np.int8]:
     return np.concatenate([split_codes(name, 1) for name in names])
 
 
-def _npy_shape(path: Path) -> tuple[int, ...]:
-    with zipfile.ZipFile(path) as archive, archive.open("x.npy") as file:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        return read(file)[0]
+def npy_header(path: Path) -> tuple[tuple[int, ...], bool, Any]:
+    """Shape, whether the columns are contiguous, and type of `x` in an ``.npz`` file, whose bytes must all be there."""
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open("x.npy") as file:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, by_columns, kind = read(file)
+            size = archive.getinfo("x.npy").file_size - file.tell()
+    except (ValueError, KeyError):
+        raise DataError(f"{path}: x is not a whole array of NumPy; write the file again") from None
+    if size != math.prod(shape) * kind.itemsize and not kind.hasobject:
+        raise DataError(f"{path}: x of shape {shape} must have {math.prod(shape) * kind.itemsize} bytes, got {size}")
+    return shape, by_columns, kind
 
 
 def is_text(array: NDArray[Any]) -> bool:
@@ -153,14 +236,18 @@ def is_text(array: NDArray[Any]) -> bool:
 
 def as_text(array: NDArray[Any]) -> NDArray[np.str_]:
     """Return strings, whatever a file keeps them as."""
-    return np.array([entry.decode() if isinstance(entry, bytes) else str(entry) for entry in array.tolist()], dtype=str)
+    return np.array([_decoded(entry) for entry in array.tolist()], dtype=str)
+
+
+def _decoded(entry: object) -> str:
+    return entry.decode(errors="replace") if isinstance(entry, bytes) else str(entry)
 
 
 def name_classes(y: NDArray[Any], names: Sequence[str] | None, path: Path) -> tuple[NDArray[Any], tuple[str, ...]]:
     """Return labels as numbers, and the names of the classes.
 
     Args:
-        y: labels; names of classes are numbered in the order of `names`, or else of the alphabet.
+        y: labels; names of classes are numbered in the order of `names`, or else of the alphabet, 2 before 10.
         names: of the classes, if they are known.
         path: of the file, for messages.
 
@@ -169,7 +256,8 @@ def name_classes(y: NDArray[Any], names: Sequence[str] | None, path: Path) -> tu
     """
     if y.dtype.kind != "U":
         return y, tuple(names or ())
-    known = list(names) if names else sorted(set(y.tolist()))
+    found = set(y.tolist())
+    known = list(names) if names else sorted(found, key=int if all(name.isdecimal() for name in found) else None)
     if unknown := sorted(set(y.tolist()) - set(known)):
         raise DataError(f"{path}: y holds {unknown[0]!r}, which is none of the classes {', '.join(known)}")
     if len(known) < 2:
@@ -181,7 +269,7 @@ def name_classes(y: NDArray[Any], names: Sequence[str] | None, path: Path) -> tu
 def read_names(path: Path, name: str) -> list[str] | None:
     """Return an array of names that a file may hold."""
     with open_arrays(path) as arrays:
-        if name not in arrays:
+        if name not in entries(arrays, path):
             return None
         array = read_array(arrays, name, path)
     if array.ndim != 1 or not is_text(array):

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from ckcnn.checks import check_choice
 from ckcnn.datamodules import array_file
 from ckcnn.datamodules.base import SequenceDataModule
+from ckcnn.datamodules.datasets import Store
+from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.datamodules.sequences import DataError, RawSequences
 from ckcnn.tasks import TASKS
 
@@ -33,6 +35,8 @@ class Arrays(SequenceDataModule):
     Labels may be names instead of numbers; `classes` ``(classes,)`` names the classes in their order. A ``.csv`` file
     is a long table with the columns ``sequence``, ``label``, and if need be ``time`` and ``split``; all others are
     channels. A ``.ts`` file is in sktime's format.
+    Without `y`, a trained model can answer the sequences, all of them: ``trainer.predict`` after `use_statistics`, or
+    ``ckcnn predict``.
     Without "val" a tenth of the training sequences are held out, without `split` it is 70 / 15 / 15. The facts, such
     as the number of channels, are read from this file.
 
@@ -59,15 +63,16 @@ class Arrays(SequenceDataModule):
         self._given_unit = time_unit
         if task is not None:
             check_choice("task", task, _TASKS)
+        if isinstance(classes, str) or any(not isinstance(name, str) for name in classes or ()):
+            raise ValueError(f"classes must be a list of names, such as [no, yes] in quotes, got {classes!r}")
         names = list(classes) if classes else array_file.read_names(self.path, "classes")
-        self._labels, self.classes = array_file.name_classes(array_file.read_labels(self.path), names, self.path)
+        labels = array_file.read_labels(self.path)
+        self._labels: NDArray[Any] | None = None
+        self.classes, self.labelled = tuple(names or ()), labels is not None
+        if labels is not None:
+            self._labels, self.classes = array_file.name_classes(labels, names, self.path)
         self.channel_names = array_file.read_names(self.path, "channel_names") or ()
-        if task is not None:
-            self.task = task
-        elif not np.issubdtype(self._labels.dtype, np.integer):
-            self.task = "regression"
-        else:
-            self.task = "classification" if self._labels.ndim == 1 else "every_step"
+        self.task = task or _task_of(self._labels)
         super().__init__(**shared)
 
     @cached_property
@@ -86,6 +91,8 @@ class Arrays(SequenceDataModule):
         task = TASKS[self.task]
         if task.one_logit:
             return 1
+        if self._labels is None:
+            return max(1, len(self.classes))  # the trained model knows
         if task.target == "value":
             return int(self._labels.shape[-1])
         return max(int(self._labels.max()) + 1, len(self.classes))
@@ -94,7 +101,7 @@ class Arrays(SequenceDataModule):
     def stamped(self) -> bool:  # type: ignore[override]
         """Whether there are `times`."""
         with array_file.open_arrays(self.path) as arrays:
-            return "times" in arrays
+            return "times" in array_file.entries(arrays, self.path)
 
     @cached_property
     def time_unit(self) -> float:  # type: ignore[override]
@@ -119,24 +126,62 @@ class Arrays(SequenceDataModule):
 
     def recipe(self) -> dict[str, Any]:
         recipe: dict[str, Any] = {"path": str(self.path.resolve()), "task": self.task}
+        recipe |= {} if self.labelled else {"labelled": False, "outputs": self.out_channels}
         recipe |= {"time_unit": self.time_unit} if self.stamped else {}
         return {**recipe, "classes": list(self.classes)} if self.classes else recipe
 
+    def use_statistics(self, trained: Preprocessing) -> None:
+        super().use_statistics(trained)
+        if not self.labelled:
+            self.task, self.classes, self.out_channels = trained.task, trained.classes, trained.out_channels
+
+    def setup(self, stage: str | None = None) -> None:
+        if not self.labelled and stage not in (None, "predict"):
+            raise DataError(array_file.without_labels(self.path))
+        self._check_usable()
+        super().setup(stage)
+
+    def split(self, store: Store) -> dict[str, NDArray[np.int64]]:
+        if self.labelled:
+            return super().split(store)
+        rows = np.arange(store.shape[0])
+        return {"train": rows[:0], "val": rows[:0], "test": rows}
+
     def load(self) -> Iterator[RawSequences]:
+        self._check_usable()
         with array_file.open_arrays(self.path) as arrays:
-            optional = {name for name in ("lengths", "times", "split") if name in arrays}
-            parts = {name: array_file.read_array(arrays, name, self.path) for name in optional}
-            parts["y"] = self._labels
+            there = array_file.entries(arrays, self.path)
+            optional = [name for name in ("lengths", "times", "split") if name in there]
+            parts: dict[str, NDArray[Any]] = {name: array_file.read_array(arrays, name, self.path) for name in optional}
             count = self._shape[0]
+            parts["y"] = self._placeholder(count) if self._labels is None else self._labels
             for name, part in parts.items():
                 if len(part) != count:
                     raise DataError(f"{self.path}: {len(part)} entries in {name} do not match {count} sequences in x")
             parts = self._checked(parts)
-            x = arrays["x"]  # an .npz gives all of it, HDF5 what is asked for
+            x = self._x(arrays)
             rows = max(1, _CHUNK_BYTES // (4 * self.channels * self.length))
             for start in self.track(range(0, count, rows), "reading sequences"):
                 some = {name: array[start : start + rows] for name, array in parts.items()}
                 yield self._chunk(np.asarray(x[start : start + rows]), some, start)
+
+    def _check_usable(self) -> None:
+        if not self.labelled and self._given is None:
+            raise DataError(
+                f"{self.path} has no array y, so only a trained model can use it; "
+                "call use_statistics(model.preprocessing) first"
+            )
+
+    def _placeholder(self, count: int) -> NDArray[Any]:
+        """Labels that nobody looks at, in the shape of the task."""
+        task = TASKS[self.task]
+        if task.target == "value":
+            return np.zeros((count, self.out_channels), dtype=np.float32)
+        return np.zeros((count, self.length) if task.every_step else count, dtype=np.int64)
+
+    def _x(self, arrays: Any) -> Any:
+        """An .npz gives all of it, HDF5 what is asked for."""
+        return arrays["x"] if self.path.suffix in (".h5", ".hdf5") else array_file.read_array(arrays, "x", self.path)
 
     def _checked(self, parts: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The small arrays in the types in which they are stored."""
@@ -149,8 +194,6 @@ class Arrays(SequenceDataModule):
         return parts
 
     def _chunk(self, x: NDArray[Any], parts: dict[str, NDArray[Any]], start: int) -> RawSequences:
-        if not np.issubdtype(x.dtype, np.number) or np.iscomplexobj(x):
-            raise DataError(f"{self.path}: x must be real numbers, got {x.dtype}")
         ends = parts.get("lengths", np.full(len(x), self.length))
         valid = np.arange(self.length) < ends[:, None]
         array_file.check_values("x", x, valid, start, self.path)
@@ -164,3 +207,12 @@ class Arrays(SequenceDataModule):
     @cached_property
     def _shape(self) -> tuple[int, int, int]:
         return array_file.read_shape(self.path)
+
+
+def _task_of(labels: NDArray[Any] | None) -> str:
+    """What labels mean by their type; that of none is up to the trained model."""
+    if labels is None:
+        return "classification"
+    if not np.issubdtype(labels.dtype, np.integer):
+        return "regression"
+    return "classification" if labels.ndim == 1 else "every_step"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import multiprocessing
 import os
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.utils.data import DataLoader
 
 from ckcnn.datamodules import cache as caches
 from ckcnn.datamodules.datasets import SequenceDataset, Store, WindowDataset
-from ckcnn.datamodules.loading import ResumableLoader, ShardSampler
+from ckcnn.datamodules.loading import ResumableLoader, ShardSampler, processes
 from ckcnn.datamodules.options import Keep, Missing, Pad, Standardise, check_options
 from ckcnn.datamodules.pipeline import Pipeline
 from ckcnn.datamodules.preparation import PreparedDataModule
@@ -42,9 +43,9 @@ class SequenceDataModule(PreparedDataModule):
         num_workers: processes that make batches; 0 is fastest for data that fits into memory.
         seed: of the split, the dropping of observations and the order of the training sequences.
         drop_rate: fraction of the steps of every sequence that are dropped, the same ones in every epoch.
-        missing: how missing values are told: ``"mask"`` (zeros, and one mask channel), ``"times"`` (they are gone, the
-            batch carries the stamps of the others) or ``"counts"`` (zeros, and the number of observations so far for
-            each channel). By default what the paper did.
+        missing: how missing values are represented: ``"mask"`` (zeros, and one mask channel), ``"times"`` (they are
+            gone, the batch carries the stamps of the others) or ``"counts"`` (zeros, and the number of observations so
+            far for each channel). By default what the paper did.
         train_dt: keep every n-th sample in training and validation: 1, 2, 4, 8 or 16.
         test_dt: the same for test; by default as in training.
         keep: from where samples are counted then: the ``"first"``, as in the paper, or the ``"last"``, so that the
@@ -119,19 +120,33 @@ class SequenceDataModule(PreparedDataModule):
         """Reads the cache, splits, and takes the statistics of the training sequences; in every process."""
         if self._store is not None:
             return
-        if problem := caches.find_problem(self.cache_path, self.cache_key(), whole=False):
-            raise DataError(f"the cache {self.cache_path} cannot be used: {problem}; call prepare_data() first")
-        store = Store(self.cache_path)
+        if self.num_workers:
+            _check_shared_memory(self.num_workers)
+        store = self.open_store()
         self._varying = store.lengths is not None
-        codes = None if store.split is None else store.split.numpy()
-        if TASKS[self.task].from_tokens:
-            self.splits = {name: np.flatnonzero(codes == code) for name, code in SPLITS.items()}
-        else:
-            self.splits = split_indices(store.labels(torch.arange(store.shape[0])).numpy(), codes, self.seed)
+        self.splits = self.split(store)
+        if not TASKS[self.task].from_tokens:
             if self.drop_rate:
                 store.kept = kept_steps(store.shape[0], self.length, self.drop_rate, self.seed)
             self.statistics = self._statistics(store) if self._given is None else self._given.statistics
         self._store = store
+
+    def open_store(self) -> Store:
+        """Return the stored sequences: those of the cache.
+
+        Raises:
+            DataError: if `prepare_data` has not been called, or the cache does not fit.
+        """
+        if problem := caches.find_problem(self.cache_path, self.cache_key(), whole=False):
+            raise DataError(f"the cache {self.cache_path} cannot be used: {problem}; call prepare_data() first")
+        return Store.read(self.cache_path)
+
+    def split(self, store: Store) -> dict[str, NDArray[np.int64]]:
+        """Return which of the stored sequences are for training, validation and test."""
+        codes = None if store.split is None else store.split.numpy()
+        if TASKS[self.task].from_tokens:
+            return {name: np.flatnonzero(codes == code) for name, code in SPLITS.items()}
+        return split_indices(store.all_labels(), codes, self.seed)
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -183,8 +198,11 @@ class SequenceDataModule(PreparedDataModule):
             raise DataError(f"{type(self).__name__} is not set up; call prepare_data() and setup() first")
         index = self.splits[split]
         if TASKS[self.task].from_tokens:
-            rows = self.batch_size if split == "train" else _EVALUATION_ROWS
-            return WindowDataset(self._store.x[torch.from_numpy(index)], rows, self.length, self.history)
+            stream = self._store.x[torch.from_numpy(index)]
+            if split != "train":
+                return WindowDataset(stream, _EVALUATION_ROWS, self.length, self.history)
+            count, rank = processes()
+            return WindowDataset(stream, self.batch_size * count, self.length, self.history, count, rank)
         return SequenceDataset(self._store, index, self._pipeline(split))
 
     def train_dataloader(self) -> DataLoader[SequenceBatch]:
@@ -194,13 +212,27 @@ class SequenceDataModule(PreparedDataModule):
         return self._training
 
     def state_dict(self) -> dict[str, int]:
-        """How many batches of the epoch were given, 0 if it is over; Lightning keeps it in checkpoints."""
-        if self._training is None or self.trainer is None:
-            return {"given": self._position}
-        return {"given": self._training.given % int(self.trainer.num_training_batches)}
+        """The batches of the epoch so far, 0 if it is over, and their size; Lightning keeps it in checkpoints."""
+        given = self._position
+        if self._training is not None and self.trainer is not None:
+            given = self._training.given % int(self.trainer.num_training_batches)
+        return {"given": given, "together": self.batch_size * processes()[0]}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """The next training loader leaves out the batches that were given."""
+        """The next training loader leaves out the batches that were given, to however many processes.
+
+        Raises:
+            DataError: if the batches of all processes together have another size than before.
+        """
+        count = processes()[0]
+        before, together = state_dict.get("together"), self.batch_size * count
+        if before not in (None, together):
+            raise DataError(
+                f"the run was trained with {before} sequences a step, but {count} "
+                f"{'process' if count == 1 else 'processes'} with --data.batch_size {self.batch_size} make {together}; "
+                f"set --data.batch_size to {before} divided by the number of processes, "
+                "or leave out --ckpt_path to start a new run"
+            )
         self._position = state_dict["given"]
 
     def val_dataloader(self) -> DataLoader[SequenceBatch]:
@@ -216,11 +248,14 @@ class SequenceDataModule(PreparedDataModule):
         return self._loader("test")
 
     def _loader(self, split: str) -> ResumableLoader:
-        dataset = self.dataset(split)
+        dataset, training = self.dataset(split), split == "train"
+        windows = isinstance(dataset, WindowDataset)
+        batch_size = 1 if windows else self.batch_size
+        shard = (1, 0) if windows and training else processes()  # training shares the rows of each window
         return ResumableLoader(
             dataset,
-            batch_size=1 if isinstance(dataset, WindowDataset) else self.batch_size,
-            sampler=ShardSampler(dataset, self.seed if split == "train" else None),
+            batch_size=batch_size,
+            sampler=ShardSampler(dataset, self.seed if training else None, batch_size, *shard),
             num_workers=self.num_workers,
             collate_fn=_as_is,
             pin_memory=torch.cuda.is_available(),
@@ -238,6 +273,17 @@ class SequenceDataModule(PreparedDataModule):
 
     def _pipeline(self, split: str) -> Pipeline:
         return self.preprocessing.pipeline(self.test_dt if split == "test" else self.train_dt)
+
+
+def _check_shared_memory(workers: int) -> None:
+    """Processes that make batches need it; asked before training starts."""
+    try:
+        multiprocessing.Lock()
+    except OSError as error:
+        raise DataError(
+            f"num_workers {workers} needs shared memory, and this machine gives none in /dev/shm ({error.strerror}); "
+            "use num_workers 0"
+        ) from None
 
 
 def _as_is(batch: Any) -> Any:

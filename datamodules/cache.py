@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,11 +22,12 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from ckcnn.datamodules.sequences import DataError, RawSequences
-from ckcnn.files import replacing, replacing_path
+from ckcnn.files import remove_orphans, replacing, replacing_path
 
 FORMAT = 1  # of the file; a cache of another one is rebuilt
 _CHUNK_BYTES = 1 << 16  # of one piece of a file, so that a long row can be read without its neighbours
 _READ_BYTES = 1 << 24
+_MARGIN = 1 << 16  # bytes for what HDF5 writes besides the values
 
 log = logging.getLogger(__name__)
 _checked: dict[Path, str] = {}  # the state in which each cache was whole, for folders that are read-only
@@ -81,13 +83,32 @@ def ensure(path: Path, key: Callable[[], CacheKey], chunks: Callable[[], Iterabl
             return
         if path.exists():
             log.warning("rebuilding the cache %s: %s", path, problem)
+        remove_orphans(path.parent)
         _write(path, key, chunks())
+    except BaseException:
+        if not path.exists():
+            _leave_nothing(path, lock)
+        raise
     finally:
         lock.release()
 
 
-def find_problem(path: Path, key: CacheKey, whole: bool = True) -> str | None:
-    """Why the cache at `path` cannot be used, or None if it can; if `whole`, its content must be undamaged too."""
+def _leave_nothing(path: Path, lock: FileLock) -> None:
+    """Remove what was made for a cache that could not be written; whoever waits for the lock will look again."""
+    with contextlib.suppress(OSError):
+        Path(lock.lock_file).unlink(missing_ok=True)
+        path.parent.rmdir()  # if it is empty
+
+
+def find_problem(path: Path, key: CacheKey, whole: bool = True, remember: bool = True) -> str | None:
+    """Why the cache at `path` cannot be used, or None if it can.
+
+    Args:
+        path: of the cache.
+        key: what it must have been made of.
+        whole: whether its content must be undamaged too.
+        remember: whether to write down that it is.
+    """
     if not path.exists():
         return "it does not exist"
     try:
@@ -96,19 +117,20 @@ def find_problem(path: Path, key: CacheKey, whole: bool = True) -> str | None:
                 return f"it was made by another version or with other options: {file.attrs.get('recipe')}"
             if key.source is not None and file.attrs.get("source") != key.source:
                 return "the source files have changed"
-        return _find_damage(path) if whole else None
+        return _find_damage(path, remember) if whole else None
     except (OSError, RuntimeError, KeyError) as error:  # h5py has no error of its own for a broken file
         return f"it is broken ({error})"
 
 
-def _find_damage(path: Path) -> str | None:
+def _find_damage(path: Path, remember: bool) -> str | None:
     """Compare the checksums, unless that was done since the file last changed."""
     state = fingerprint([path])
     if _remembered(path) == state:
         return None
     if damage := _compare_checksums(path):
         return damage
-    _remember(path, state)
+    if remember:
+        _remember(path, state)
     return None
 
 
@@ -143,11 +165,17 @@ def open_cache(path: Path) -> h5py.File:
 
 def _write(path: Path, key: Callable[[], CacheKey], chunks: Iterable[RawSequences]) -> None:
     with replacing_path(path) as part:
+        part.touch()
+        _reserve(part, _MARGIN, path)
         with h5py.File(part, "w") as file:
-            count = _append_all(file, chunks)
+            _reserve(part, _MARGIN, path)  # opening has emptied it
+            count = _append_all(file, chunks, lambda size: _reserve(part, size, path))
             made_of = key()
             file.attrs["recipe"] = made_of.recipe_text()
             file.attrs["source"] = made_of.source or ""
+            file.flush()
+            end = file.id.get_filesize()
+        os.truncate(part, end)  # what was reserved and not needed
         if not count:
             raise DataError(f"the source of {path.name} holds no sequences")
         if damage := _compare_checksums(part):
@@ -155,10 +183,32 @@ def _write(path: Path, key: Callable[[], CacheKey], chunks: Iterable[RawSequence
     _remember(path, fingerprint([path]))
 
 
-def _append_all(file: h5py.File, chunks: Iterable[RawSequences]) -> int:
+def _reserve(part: Path, size: int, path: Path) -> None:
+    """Take room for a file on the disk before HDF5 writes to it: a write of HDF5 that fails ends the process.
+
+    Raises:
+        DataError: if there is not enough.
+    """
+    if not hasattr(os, "posix_fallocate"):  # macOS
+        return
+    with part.open("r+b") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            raise DataError(
+                f"cannot write the cache {path}: {error.strerror} (it needs {size:,} bytes by now); "
+                "make room, or set the option cache to another folder"
+            ) from None
+
+
+def _append_all(file: h5py.File, chunks: Iterable[RawSequences], reserve: Callable[[int], None]) -> int:
     count = 0
     for chunk in chunks:
-        for name, array in chunk.arrays().items():
+        arrays = chunk.arrays()
+        # Rows go into pieces of a fixed size, of which the last one of each array is not full.
+        values = sum(array.nbytes + max(_CHUNK_BYTES, array[:1].nbytes) for array in arrays.values())
+        reserve(file.id.get_filesize() + values + values // 16 + _MARGIN)
+        for name, array in arrays.items():
             _append(file, name, np.ascontiguousarray(array))
         count += len(chunk.x)
     return count

@@ -29,6 +29,7 @@ class CharacterTrajectories(SequenceDataModule):
     task = "classification"
     channels, length, out_channels = 3, 182, 20
     sizes = (2000, 429, 429)
+    classes = tuple("abcdeghlmnopqrsuvwyz")  # letters that are written without lifting the pen
     channel_names = ("x velocity", "y velocity", "pen force")
     files = (f"{_FOLDER}/CharacterTrajectories_TRAIN.ts", f"{_FOLDER}/CharacterTrajectories_TEST.ts")
     downloads = (Download(_URLS, f"{_FOLDER}/CharacterTrajectories.zip", unpack_to=_FOLDER),)
@@ -44,8 +45,10 @@ class CharacterTrajectories(SequenceDataModule):
             x = np.full((len(recordings), self.channels, self.length), np.nan, dtype=np.float32)
             for row, recording in zip(x, recordings, strict=True):
                 row[:, : len(recording[0])] = recording
-                if np.isnan(row[:, : len(recording[0])]).any():
-                    raise DataError(f"{path} has missing values, the official .ts file has none; download it again")
+                if not np.isfinite(row[:, : len(recording[0])]).all():
+                    raise DataError(
+                        f"{path} has missing or infinite values, the official .ts file has none; download it again"
+                    )
             yield RawSequences(x, labels, lengths=lengths, source=str(path))
 
 
@@ -58,7 +61,7 @@ def _read_ts(path: Path) -> tuple[list[list[NDArray[np.float64]]], NDArray[np.in
         recordings = [[np.asarray(series, dtype=np.float64) for series in row] for row in table.to_numpy()]
         classes = np.asarray(labels).astype(np.int64) - 1
     except Exception as error:  # sktime raises whatever its parser stumbles over
-        raise DataError(f"{path} is not a .ts file that sktime can read ({error}); download it again") from error
+        raise DataError(f"{path} is not a .ts file that sktime can read, or damaged; download it again") from error
     wide = {len(recording) for recording in recordings}
     if wide != {CharacterTrajectories.channels}:
         raise DataError(f"{path} must hold recordings with 3 channels, got {sorted(wide)}")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ckcnn.datamodules.base import SequenceDataModule
 from ckcnn.datamodules.downloads import Download
+from ckcnn.datamodules.images import ImageDataModule
 from ckcnn.datamodules.readers import read_cifar_batch
 from ckcnn.datamodules.sequences import RawSequences, split_codes
 
 _FOLDER = "cifar-10-batches-py"
 
 
-class SequentialCIFAR10(SequenceDataModule):
+class SequentialCIFAR10(ImageDataModule):
     """Small photographs pixel by pixel, row by row.
 
     The pixels are standardised with the statistics of ImageNet, as the authors did, so `standardise` is ``"none"`` by
@@ -21,6 +21,7 @@ class SequentialCIFAR10(SequenceDataModule):
 
     task = "classification"
     channels, length, out_channels = 3, 1024, 10
+    image_size = (32, 32)
     sizes = (45_000, 5_000, 10_000)
     channel_names = ("red", "green", "blue")
     classes = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")

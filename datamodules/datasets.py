@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -51,21 +51,29 @@ class LazyRows:
 
 
 class Store:
-    """The arrays of a cache, in memory except for signals that are too large."""
+    """The arrays of a data set.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        x: signals ``(N, C, T)``, or tokens ``(N,)``.
+        arrays: those of `RawSequences` that there are besides `x`, by name.
+    """
+
+    def __init__(self, x: Tensor | LazyRows, arrays: Mapping[str, Tensor]) -> None:
+        self.x, self.shape = x, tuple(x.shape)
+        self.y: Tensor | None = arrays.get("y")
+        self.split: Tensor | None = arrays.get("split")
+        self.lengths: Tensor | None = arrays.get("lengths")
+        self.times: Tensor | None = arrays.get("times")
+        self.kept: NDArray[np.uint8] | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> Store:
+        """Return the arrays of a cache, in memory except for signals that are too large."""
         with open_cache(path) as file:
             small = {name: torch.from_numpy(data[...]) for name, data in file.items() if name != "x"}
             x = file["x"]
-            self.shape: tuple[int, ...] = x.shape
-            self.x: Tensor | LazyRows = (
-                LazyRows(path, "x", x.shape) if x.nbytes > LAZY_BYTES else torch.from_numpy(x[...])
-            )
-        self.y: Tensor | None = small.get("y")
-        self.split: Tensor | None = small.get("split")
-        self.lengths: Tensor | None = small.get("lengths")
-        self.times: Tensor | None = small.get("times")
-        self.kept: NDArray[np.uint8] | None = None
+            lazy = x.nbytes > LAZY_BYTES
+            return cls(LazyRows(path, "x", x.shape) if lazy else torch.from_numpy(x[...]), small)
 
     def rows(self, index: Tensor) -> Rows:
         """Some sequences."""
@@ -73,6 +81,12 @@ class Store:
         lengths = None if self.lengths is None else self.lengths[index]
         times = None if self.times is None else self.times[index]
         return Rows(self.x[index], self.labels(index), lengths, times, kept)
+
+    def all_labels(self) -> NDArray[np.generic]:
+        """All labels as they are stored: those of every step would take eight times as much as whole numbers."""
+        if self.y is None:
+            raise ValueError("text has no labels of its own")
+        return self.y.numpy()
 
     def labels(self, index: Tensor) -> Tensor:
         """The labels of some sequences: int64 if they are whole numbers, else float32."""
@@ -83,10 +97,16 @@ class Store:
 
 
 class SequenceDataset(Dataset[SequenceBatch]):
-    """The sequences of one split; `__getitems__` is how a DataLoader asks for a batch at once."""
+    """The sequences of one split; `__getitems__` is how a DataLoader asks for a batch at once.
+
+    Attributes:
+        augmentation: changes rows, given their numbers, the epoch and how many there are; None for nothing. Then the
+            number of a sequence is that of a list in which every epoch follows the one before.
+    """
 
     def __init__(self, store: Store, index: NDArray[np.int64], pipeline: Pipeline) -> None:
         self.store, self.index, self.pipeline = store, torch.from_numpy(index), pipeline
+        self.augmentation: Callable[[Rows, Tensor, int, int], Rows] | None = None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -98,7 +118,12 @@ class SequenceDataset(Dataset[SequenceBatch]):
     def __getitems__(self, items: Sequence[int]) -> SequenceBatch:
         small = len(items) * math.prod(self.store.shape[1:]) <= _SHARED_VALUES
         with one_thread() if small else nullcontext():
-            return self.pipeline(self.store.rows(self.index[torch.as_tensor(items)]))
+            numbers = torch.as_tensor(items)
+            if self.augmentation is None:
+                return self.pipeline(self.store.rows(self.index[numbers]))
+            epoch, numbers = int(numbers[0]) // len(self), numbers % len(self)
+            rows = self.store.rows(self.index[numbers])
+            return self.pipeline(self.augmentation(rows, numbers, epoch, len(self)))
 
 
 class WindowDataset(Dataset[SequenceBatch]):
@@ -106,14 +131,16 @@ class WindowDataset(Dataset[SequenceBatch]):
 
     Args:
         stream: tokens ``(N,)``.
-        rows: contiguous rows that are read side by side, the size of a batch.
+        rows: contiguous rows that are read side by side, the size of a batch of all processes together.
         window: length of a window; the last one may be shorter.
         history: steps at the start of a window that only give context; the target there is -100.
+        processes: how many share the rows of each window.
+        rank: which of them this is.
     """
 
-    def __init__(self, stream: Tensor, rows: int, window: int, history: int) -> None:
+    def __init__(self, stream: Tensor, rows: int, window: int, history: int, processes: int = 1, rank: int = 0) -> None:
         self.window, self.history = window, history
-        self.rows = stream[: len(stream) // rows * rows].view(rows, -1)  # (B, L)
+        self.rows = stream[: len(stream) // rows * rows].view(rows, -1)[rank::processes]  # (B, L)
         self.starts = range(0, self.rows.shape[1] - 1 - history, window - history)
         if not self.starts:
             raise DataError(f"{len(stream)} characters are too few for {rows} rows with a history of {history}")

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ckcnn.datamodules.base import SequenceDataModule
+from ckcnn.datamodules.images import ImageDataModule
 from ckcnn.datamodules.sequences import RawSequences
 
 
-class Digits(SequenceDataModule):
+class Digits(ImageDataModule):
     """1,797 handwritten digits, pixel by pixel, row by row."""
 
     task = "classification"
     channels, length, out_channels = 1, 64, 10
+    image_size = (8, 8)
     sizes = (1257, 270, 270)
     classes = tuple("0123456789")
     channel_names = ("pixel, 0 ... 16",)

@@ -125,7 +125,7 @@ def _inside(folder: Path, path: PurePosixPath, archive: Path) -> Path:
 
 
 class _TransferError(Exception):
-    """An address that did not give the file; another one, or another attempt, may."""
+    """An address that did not deliver the file; a mirror or a second attempt may."""
 
 
 def _fetch_any(urls: tuple[str, ...], target: Path, checksum: str, progress: Progress) -> None:

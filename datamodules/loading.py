@@ -13,39 +13,59 @@ from ckcnn.datamodules.randomness import generator
 from ckcnn.datamodules.sequences import SequenceBatch
 
 
+def processes() -> tuple[int, int]:
+    """How many processes share the data, and which of them this is."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_world_size(), distributed.get_rank()
+    return 1, 0
+
+
 class ShardSampler(DistributedSampler[Any]):
     """The part of a data set that this process sees.
 
     Every n-th sequence of one common order goes to each of n processes. So their batches together are the batch that
-    one process with n times the batch size would see. The order of training depends on seed and epoch alone, so that a
-    resumed run sees what an uninterrupted one would.
+    one process with n times the batch size would see, whatever their number is. The order of training depends on seed
+    and epoch alone, so that a resumed run sees what an uninterrupted one would.
 
     Args:
         dataset: what to sample.
         seed: of the order of training; None keeps the order of the file.
-        processes: how many share the data; by default all of `torch.distributed`.
+        batch_size: sequences of one process in a batch.
+        processes: how many share the data.
         rank: which of them this is.
     """
 
-    def __init__(
-        self, dataset: Dataset[Any], seed: int | None, processes: int | None = None, rank: int | None = None
-    ) -> None:
-        together = distributed.is_available() and distributed.is_initialized()
-        processes = processes or (distributed.get_world_size() if together else 1)
-        rank = rank if rank is not None else (distributed.get_rank() if together else 0)
+    def __init__(self, dataset: Dataset[Any], seed: int | None, batch_size: int, processes: int, rank: int) -> None:
         super().__init__(dataset, processes, rank, shuffle=seed is not None, seed=seed or 0)
+        self.batch_size = batch_size
 
     def __iter__(self) -> Iterator[int]:
         order = list(range(self._length()))
         if self.shuffle:
             order = torch.randperm(self._length(), generator=generator(self.seed, f"epoch {self.epoch}")).tolist()
-            order += order[: len(self) * self.num_replicas - len(order)]  # training steps need all processes
+            if getattr(self.dataset, "augmentation", None) is not None:
+                order = [self.epoch * self._length() + item for item in order]  # tells the data set the epoch
             self.epoch += 1  # for loops that never call set_epoch
-        return iter(order[self.rank :: self.num_replicas])
+        own = order[self.rank :: self.num_replicas]
+        return iter(own + order[:1] * self._needs_one_more())
 
     def __len__(self) -> int:
-        missing = 0 if self.shuffle else self.rank  # evaluation counts every sequence once
-        return -(-(self._length() - missing) // self.num_replicas)
+        return len(range(self.rank, self._length(), self.num_replicas)) + self._needs_one_more()
+
+    @property
+    def last_share(self) -> float:
+        """What the loss of the last training batch counts, by the number of sequences in it."""
+        left = self._left()
+        return len(range(self.rank, left, self.num_replicas)) * self.num_replicas / left
+
+    def _left(self) -> int:
+        """Sequences in the last batch of all processes."""
+        together = self.batch_size * self.num_replicas
+        return self._length() % together or together
+
+    def _needs_one_more(self) -> bool:
+        """A training step needs all processes: one that has no sequence left repeats one, which does not count."""
+        return self.shuffle and self.rank >= self._left()
 
     def _length(self) -> int:
         return len(self.dataset) if isinstance(self.dataset, Sized) else 0
@@ -73,3 +93,14 @@ class ResumableLoader(DataLoader[SequenceBatch]):
             self.given += 1
             if self.given > skip:
                 yield batch
+
+    def share(self, index: int) -> float:
+        """What the loss of this process counts in a training step beside those of the others, 1 on average.
+
+        The last batch of an epoch may not divide evenly among them, and every sequence is to count the same.
+
+        Args:
+            index: of the batch in the epoch.
+        """
+        last = index == len(self) - 1
+        return self.sampler.last_share if last and isinstance(self.sampler, ShardSampler) else 1.0

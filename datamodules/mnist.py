@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ckcnn.checks import check_count
-from ckcnn.datamodules.base import SequenceDataModule
 from ckcnn.datamodules.downloads import Download
+from ckcnn.datamodules.images import ImageDataModule
 from ckcnn.datamodules.randomness import published_permutation
 from ckcnn.datamodules.readers import check_matching, read_idx
 from ckcnn.datamodules.sequences import RawSequences, split_codes
@@ -24,7 +24,7 @@ _NAMES = (
 )
 
 
-class SequentialMNIST(SequenceDataModule):
+class SequentialMNIST(ImageDataModule):
     """Digits pixel by pixel: sMNIST, or pMNIST if `permuted`.
 
     The pixels are standardised with the published mean and deviation, so `standardise` is ``"none"`` by default. A
@@ -33,11 +33,12 @@ class SequentialMNIST(SequenceDataModule):
     Args:
         permuted: whether all images have their pixels in the same random order.
         permutation_seed: which order; 0 is the authors' one.
-        shared: see `SequenceDataModule`.
+        shared: see `ImageDataModule`.
     """
 
     task = "classification"
     channels, length, out_channels = 1, 784, 10
+    image_size = (28, 28)
     sizes = (54_000, 6_000, 10_000)
     classes = tuple("0123456789")
     channel_names = ("pixel, 0 ... 255",)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 from ckcnn.checks import check_choice, check_count, check_fraction
+from ckcnn.memory import check_room
 from ckcnn.tasks import TASKS
 
 Missing = Literal["mask", "times", "counts"]
@@ -14,6 +15,8 @@ Standardise = Literal["channel", "step", "none"]
 Pad = Literal["paper", "valid"]
 Keep = Literal["first", "last"]
 
+_SEEDS = 2**32  # NumPy and scikit-learn take no larger ones
+_WORKER = 100e6  # bytes of a process that does nothing yet
 RATES = (1, 2, 4, 8, 16)  # the paper's subsampling factors, and one more
 
 
@@ -34,6 +37,8 @@ class SharedOptions(Protocol):
     """The shared options of a data module, and the task that they must fit."""
 
     task: str
+    channels: int
+    length: int
     batch_size: int
     num_workers: int
     seed: int
@@ -55,6 +60,14 @@ def check_options(options: SharedOptions) -> None:
     check_count("batch_size", options.batch_size)
     check_count("num_workers", options.num_workers, least=0)
     check_count("seed", options.seed, least=0)
+    if options.seed >= _SEEDS:
+        raise ValueError(f"seed must be a whole number below 2 to the power of 32, got {options.seed}")
+    check_room(
+        f"a batch of {options.batch_size} sequences with {options.channels} x {options.length} values",
+        4 * options.batch_size * options.channels * options.length,
+        "choose a smaller batch_size",
+    )
+    check_room(f"{options.num_workers} processes that make batches", _WORKER * options.num_workers, "lower num_workers")
     check_fraction("drop_rate", options.drop_rate)
     check_rate("train_dt", options.train_dt)
     check_rate("test_dt", options.test_dt)

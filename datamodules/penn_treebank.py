@@ -59,6 +59,8 @@ class PennTreebank(SequenceDataModule):
 
 def _encode(path: Path) -> NDArray[np.uint8]:
     text = path.read_text(encoding="utf-8", errors="replace").replace("\n", "<eos>")
+    if not text.strip():
+        raise DataError(f"{path} must hold text, got an empty file; download it again")
     unknown = sorted(set(text) - set(VOCABULARY))
     if unknown:
         raise DataError(

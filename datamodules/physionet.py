@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from ckcnn.datamodules.base import SequenceDataModule
 from ckcnn.datamodules.downloads import Download
 from ckcnn.datamodules.readers import list_psv, read_psv_archive
-from ckcnn.datamodules.sequences import RawSequences
+from ckcnn.datamodules.sequences import DataError, RawSequences
 
 _FOLDER = "sepsis2019"
+_LONGEST = 10_000  # hours; the longest official stay has 336
 _PLACES = (
     "https://physionet.org/static/published-projects/challenge-2019/",
     "https://archive.physionet.org/users/shared/challenge-2019/",
@@ -90,7 +91,10 @@ class PhysioNet(SequenceDataModule):
             for start in range(0, len(names), _CHUNK)
         ]
         for path, names in self.track(chunks, "reading patients"):
-            patients = [self._patient(table) for table in read_psv_archive(path, _COLUMNS, names)]
+            tables = read_psv_archive(path, _COLUMNS, names)
+            for table, name in zip(tables, names, strict=True):
+                _check_table(table, f"{name} in {path}")
+            patients = [self._patient(table) for table in tables]
             usable = [patient for patient in patients if patient[2] > 2]
             if usable:
                 x, y, lengths = zip(*usable, strict=True)
@@ -112,3 +116,16 @@ class PhysioNet(SequenceDataModule):
         facts = table[min(stop, len(table) - 1), len(_MEASURED) : len(_MEASURED) + len(_STATIC)]
         x[len(_MEASURED) :] = np.concatenate([np.nan_to_num(facts), ~np.isnan(facts[2:4])])[:, None]
         return x, int(kept[:, -1].max()), int(hours[:stop].max())
+
+
+def _check_table(table: NDArray[np.float32], name: str) -> None:
+    """Hours must be whole numbers from 1, and labels 0 or 1; measurements may be missing, but not infinite."""
+    hours, labels = table[:, _COLUMNS.index("ICULOS")], table[:, -1]
+    bad = np.flatnonzero(~((hours >= 1) & (hours <= _LONGEST) & (hours == np.floor(hours))))
+    if len(bad):
+        raise DataError(f"{name}: ICULOS must be a whole hour from 1, got {hours[bad[0]]:g} in row {bad[0]}")
+    if len(wrong := np.flatnonzero(~np.isin(labels, (0, 1)))):
+        raise DataError(f"{name}: SepsisLabel must be 0 or 1, got {labels[wrong[0]]:g} in row {wrong[0]}")
+    if len(infinite := np.argwhere(np.isinf(table))):
+        row, column = infinite[0]
+        raise DataError(f"{name}: {_COLUMNS[column]} must be a number or NaN, got {table[row, column]:g} in row {row}")

@@ -47,6 +47,7 @@ class PreparedDataModule(LightningDataModule):
         history: steps at the start of a window of text that only give context.
         default_missing: what the option `missing` is if it is not given.
         default_standardise: what the option `standardise` is if it is not given.
+        labelled: whether the sequences have labels; without any they can only be answered by a trained model.
         classes: names of the classes.
         channel_names: what the channels are, for people.
         features: settings of what `load` computes from a recording, such as `ckcnn.datamodules.features.CEPSTRA`.
@@ -54,6 +55,7 @@ class PreparedDataModule(LightningDataModule):
         vocabulary: the characters behind the tokens of text.
         spelling: what the text has in the place of characters, such as ``<eos>`` for a line break.
         version: of `load`; a cache that another one wrote is rebuilt.
+        may_prepare: whether files may be written; not if only a stranger's run folder says where.
         progress: told what is being done, how much of it is done, and how much there is.
     """
 
@@ -76,6 +78,7 @@ class PreparedDataModule(LightningDataModule):
     history: int = 0
     default_missing: Missing = "mask"
     default_standardise: Standardise = "channel"
+    labelled: bool = True
     classes: Sequence[str] = ()
     channel_names: Sequence[str] = ()
     features: Mapping[str, Any] | None = None
@@ -83,6 +86,7 @@ class PreparedDataModule(LightningDataModule):
     vocabulary: str = ""
     spelling: Mapping[str, str] = MappingProxyType({})
     version: ClassVar[int] = 1
+    may_prepare: bool = True
 
     def __init__(self, root: str | os.PathLike[str] | None, cache: str | os.PathLike[str] | None, seed: int) -> None:
         super().__init__()
@@ -142,6 +146,13 @@ class PreparedDataModule(LightningDataModule):
 
     def prepare_data(self) -> None:
         """Downloads what is missing and writes the cache, unless there is a good one."""
+        if not self.may_prepare:
+            if problem := caches.find_problem(self.cache_path, self.cache_key(), remember=False):
+                raise DataError(
+                    f"the prepared data {self.cache_path} cannot be used ({problem}), and it is not written to a place "
+                    "that only the settings of the run name; if you trust it, give it with --data.root or --data.cache"
+                )
+            return
         caches.ensure(self.cache_path, self.cache_key, self._chunks)
 
     def cache_key(self) -> caches.CacheKey:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from functools import partial
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -12,6 +14,7 @@ from torch import Tensor
 from ckcnn.datamodules.options import Keep, Missing
 from ckcnn.datamodules.pipeline import Padding, Pipeline
 from ckcnn.datamodules.transforms import Statistics
+from ckcnn.hints import in_short
 from ckcnn.tasks import TASKS
 
 FORMAT = 1  # of `Preprocessing.state`; raise it when a reader must know of a change
@@ -43,7 +46,7 @@ class Preprocessing:
         time_unit: how much of a raw stamp is one sample.
         varying: whether sequences differ in length.
         padding: what comes after the end of a shorter sequence; see `Pipeline`.
-        missing: how missing values are told, or None if none are missing.
+        missing: how missing values are represented, or None if none are missing.
         keep: from where samples are counted when some are left out.
         train_dt: every n-th sample of a sequence was kept in training.
         history: steps at the start of a window of text that only give context.
@@ -100,15 +103,14 @@ class Preprocessing:
             found = state.get("format") if isinstance(state, Mapping) else type(state).__name__
             raise ValueError(f"the preprocessing must have format {FORMAT}, got {found}; use the ckcnn that wrote it")
         known = {entry.name: state[entry.name] for entry in fields(cls) if entry.name in state}
+        _check_state(known)
         for name in ("classes", "channel_names", "origin", "unit"):
-            known[name] = tuple(known[name])
+            if name in known:
+                known[name] = tuple(known[name])
         for name in _TENSORS:
             if known.get(name) is not None and not isinstance(known[name], Tensor):
-                raise ValueError(f"the preprocessing is damaged: {name} must be a tensor, got {type(known[name])}")
-        try:
-            return cls(**known)
-        except TypeError as error:
-            raise ValueError(f"the preprocessing is damaged: {error}") from None
+                raise ValueError(f"the preprocessing is damaged: {name} must be a tensor, got {in_short(known[name])}")
+        return cls(**known)
 
     @property
     def statistics(self) -> Statistics | None:
@@ -153,3 +155,47 @@ class Preprocessing:
             training_stride=self.train_dt,
             every_step=TASKS[self.task].every_step,
         )
+
+
+_COUNTS = ("channels", "length", "out_channels", "batch_size", "train_dt")
+_LISTS = {"classes": str, "channel_names": str, "origin": int | float, "unit": int | float}
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "task": tuple(TASKS),
+    "padding": get_args(Padding),
+    "missing": (None, *get_args(Missing)),
+    "keep": get_args(Keep),
+}
+
+
+def _check_state(state: Mapping[str, Any]) -> None:
+    """Check the types of all values, which may come from a file that somebody has changed."""
+    rules: dict[str, tuple[str, Callable[[Any], bool]]] = {
+        **{name: ("a whole number from 1", lambda value: _is_whole(value, 1)) for name in _COUNTS},
+        **{name: ("a whole number from 0", lambda value: _is_whole(value, 0)) for name in ("sporadic", "history")},
+        **{name: ("true or false", lambda value: isinstance(value, bool)) for name in ("gaps", "stamped", "varying")},
+        **{name: ("a text", lambda value: isinstance(value, str)) for name in ("data", "vocabulary")},
+        **{name: ("a list", partial(_is_list, kind=kind)) for name, kind in _LISTS.items()},
+        **{name: (f"one of {', '.join(map(str, known))}", known.__contains__) for name, known in _CHOICES.items()},
+        "spelling": ("texts by character", lambda value: isinstance(value, Mapping) and _all(value.values(), str)),
+        "features": ("settings or null", lambda value: value is None or isinstance(value, Mapping)),
+        "rate": ("a whole number or null", lambda value: value is None or _is_whole(value, 1)),
+        "time_unit": ("a positive number", lambda value: isinstance(value, int | float) and 0 < value < math.inf),
+    }
+    required = ("data", "task", "channels", "length", "out_channels", "batch_size")
+    for name, (wanted, fits) in rules.items():
+        if name not in state and name in required:
+            raise ValueError(f"the preprocessing is damaged: it must say {name}; export or train the model again")
+        if name in state and not fits(state[name]):
+            raise ValueError(f"the preprocessing is damaged: {name} must be {wanted}, got {in_short(state[name])}")
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_list(value: Any, kind: Any) -> bool:
+    return isinstance(value, list | tuple) and _all(value, kind)
+
+
+def _all(values: Any, kind: Any) -> bool:
+    return all(isinstance(value, kind) for value in values)

@@ -39,7 +39,7 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read ({error}); download it again") from error
+        raise DataError(f"{path} is not a whole gzip file, or cannot be read; download it again") from error
     header = 4 + 4 * dimensions
     if len(content) < header or content[:4] != bytes((0, 0, _IDX_UBYTE, dimensions)):
         raise DataError(f"{path} is not an idx file of unsigned bytes with {dimensions} dimensions; download it again")
@@ -69,10 +69,15 @@ def read_cifar_batch(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     try:
         batch = _ArrayUnpickler(io.BytesIO(path.read_bytes()), encoding="latin1").load()
         pixels, labels = np.asarray(batch["data"]), np.asarray(batch["labels"])
-    except (pickle.UnpicklingError, EOFError, KeyError, TypeError, ValueError, ImportError) as error:
-        raise DataError(f"{path} is not a python batch of CIFAR-10 ({error}); download it again") from error
+    except pickle.UnpicklingError as error:
+        reason = str(error) if "asks for" in str(error) else "it is damaged"
+        raise DataError(f"{path} is not a python batch of CIFAR-10: {reason}; download it again") from error
+    except Exception as error:  # the unpickler raises whatever damaged bytes make it stumble over
+        raise DataError(f"{path} is not a python batch of CIFAR-10, or damaged; download it again") from error
     if pixels.ndim != 2 or pixels.shape[1] != 3072 or pixels.dtype != np.uint8:
         raise DataError(f"{path} must hold rows of 3072 bytes, got {pixels.dtype} {pixels.shape}; download it again")
+    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+        raise DataError(f"{path} must hold one whole number per image as labels, got {labels.dtype}; download it again")
     check_matching(path, len(pixels), len(labels))
     return pixels, labels
 
@@ -90,7 +95,7 @@ def read_wav(path: Path, rate: int) -> NDArray[np.int16]:
     try:
         samples, found = soundfile.read(path, dtype="int16")
     except soundfile.LibsndfileError as error:
-        raise DataError(f"{path} is not a WAV file that can be read ({error}); download it again") from error
+        raise DataError(f"{path} is not a WAV file that can be read, or damaged; download it again") from error
     if found != rate or samples.ndim != 1:
         channels = 1 if samples.ndim == 1 else samples.shape[1]
         raise DataError(f"{path} must be mono at {rate} Hz, got {channels} channel(s) at {found} Hz; resample it")
@@ -101,8 +106,12 @@ def read_psv_archive(path: Path, columns: Sequence[str], entries: Sequence[str])
     """Some tables of a zip, or of the folder it was unpacked into, each ``(rows, columns)``."""
     if path.is_dir():
         return [_read_psv((path / name).read_bytes(), columns, f"{path / name}") for name in entries]
-    with zipfile.ZipFile(path) as zipped:
-        return [_read_psv(zipped.read(name), columns, f"{name} in {path}") for name in entries]
+    try:
+        with zipfile.ZipFile(path) as zipped:
+            contents = [zipped.read(name) for name in entries]
+    except (*_BROKEN_ZIP, KeyError) as error:
+        raise DataError(f"{path} {_zip_problem(error)}; download it again") from error
+    return [_read_psv(text, columns, f"{name} in {path}") for text, name in zip(contents, entries, strict=True)]
 
 
 def list_psv(path: Path) -> list[str]:
@@ -112,8 +121,18 @@ def list_psv(path: Path) -> list[str]:
     try:
         with zipfile.ZipFile(path) as zipped:
             return sorted(name for name in zipped.namelist() if name.endswith(".psv"))
-    except zipfile.BadZipFile as error:
-        raise DataError(f"{path} is not a zip file ({error}); download it again") from error
+    except _BROKEN_ZIP as error:
+        raise DataError(f"{path} {_zip_problem(error)}; download it again") from error
+
+
+# The last three: an encrypted member, an unknown way of packing, and a name that is no text.
+_BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError, UnicodeDecodeError)
+
+
+def _zip_problem(error: Exception) -> str:
+    if "encrypted" in str(error):
+        return "is an encrypted zip file, expected the official one, which is not"
+    return "is not a whole zip file"
 
 
 def _read_psv(content: bytes, columns: Sequence[str], name: str) -> NDArray[np.float32]:
@@ -126,4 +145,4 @@ def _read_psv(content: bytes, columns: Sequence[str], name: str) -> NDArray[np.f
     try:
         return np.loadtxt(io.StringIO(body), np.float32, delimiter="|", ndmin=2).reshape(-1, len(columns))
     except ValueError as error:
-        raise DataError(f"{name} is not a table of numbers ({error})") from error
+        raise DataError(f"{name} must be a table of numbers, got something else; download it again") from error

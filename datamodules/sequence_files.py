@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import csv
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from ckcnn.datamodules import array_file
 from ckcnn.datamodules.sequences import DataError
+from ckcnn.memory import check_room
 
 _CHUNK_ROWS = 100_000  # of a table, read together
 _CHUNK_BYTES = 1 << 24
@@ -120,7 +122,8 @@ def _arrays(path: Path) -> Iterator[Recording]:
     """Rows of `x`, with their `lengths` and `times`."""
     total, _, time = array_file.read_shape(path)
     with array_file.open_arrays(path) as arrays:
-        small = {name: array_file.read_array(arrays, name, path) for name in ("lengths", "times") if name in arrays}
+        there = array_file.entries(arrays, path)
+        small = {name: array_file.read_array(arrays, name, path) for name in ("lengths", "times") if name in there}
         for name, array in small.items():
             if len(array) != total:
                 raise DataError(f"{path}: {len(array)} entries in {name} do not match {total} sequences in x")
@@ -130,6 +133,8 @@ def _arrays(path: Path) -> Iterator[Recording]:
             array_file.check_times(small["times"], (total, time), path)
         for number, x in enumerate(_rows(path, arrays)):
             end = int(small["lengths"][number]) if "lengths" in small else time
+            if x.dtype.kind == "f":
+                _check_finite(path, str(number), x[:, :end].astype(np.float64), range(len(x)))
             times = small["times"][number, :end].astype(np.float64) if "times" in small else None
             yield Recording(str(number), x[:, :end], times)
 
@@ -138,25 +143,20 @@ def _rows(path: Path, arrays: Any) -> Iterator[NDArray[Any]]:
     """The sequences of `x` without reading all of them at once."""
     if path.suffix != ".npz":
         x = arrays["x"]
-        step = max(1, _CHUNK_BYTES // max(1, x[0].nbytes))
+        check_room(f"{path}: one sequence of x", x.nbytes // len(x), "write shorter ones")
+        step = max(1, _CHUNK_BYTES // max(1, x.nbytes // len(x)))
         for start in range(0, len(x), step):
             yield from x[start : start + step]
         return
+    shape, by_columns, kind = array_file.npy_header(path)
+    if by_columns:  # the rows are scattered over the whole array
+        yield from array_file.read_array(arrays, "x", path)
+        return
+    size = kind.itemsize * shape[1] * shape[2]
     with zipfile.ZipFile(path) as archive, archive.open("x.npy") as file:
-        version = np.lib.format.read_magic(file)
-        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, by_columns, kind = header(file)
-        if kind.hasobject:
-            raise DataError(f"{path}: x must be a plain array of numbers")
-        if by_columns:  # the rows are scattered over the whole array
-            yield from array_file.read_array(arrays, "x", path)
-            return
-        size = kind.itemsize * shape[1] * shape[2]
+        file.seek(archive.getinfo("x.npy").file_size - size * shape[0])
         for _ in range(shape[0]):
-            content = file.read(size)
-            if len(content) < size:
-                raise DataError(f"{path} ends too early; write it again")
-            yield np.frombuffer(content, kind).reshape(shape[1:])
+            yield np.frombuffer(file.read(size), kind).reshape(shape[1:])
 
 
 def _table(path: Path, columns: Columns) -> Iterator[Recording]:
@@ -171,8 +171,15 @@ def _table(path: Path, columns: Columns) -> Iterator[Recording]:
             for rows in _sequences(path, chunks, columns.sequence):
                 named = columns.sequence in rows
                 yield _recording(path, rows, columns, str(rows[columns.sequence].iloc[0]) if named else path.stem)
-    except (UnicodeDecodeError, pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
-        raise DataError(f"{path} is not a table with commas ({error})") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path} must be a table in UTF-8, got other bytes; write it again as UTF-8") from None
+    except pandas.errors.EmptyDataError:
+        raise DataError(f"{path} must be a table with commas, got an empty file") from None
+    except (pandas.errors.ParserError, csv.Error, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        reason = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
+        raise DataError(f"{path} must be a table with commas, the same number in every line, got: {reason}") from None
 
 
 def _sequences(path: Path, chunks: Iterator[Any], column: str) -> Iterator[Any]:
@@ -207,8 +214,10 @@ def _recording(path: Path, rows: Any, columns: Columns, name: str) -> Recording:
     try:
         x = np.ascontiguousarray(rows[channels].to_numpy(dtype=np.float64, na_value=np.nan).T)
         times = rows[columns.time].to_numpy(dtype=np.float64) if columns.time in rows else None
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{path}: sequence {name} must have numbers in {', '.join(channels)} ({error})") from None
+    except (ValueError, TypeError):
+        column, value = _first_text(rows, [*channels, columns.time])
+        raise DataError(f"{path}: sequence {name} must have numbers in column {column}, got {value!r}") from None
+    _check_finite(path, name, x, channels)
     if times is not None and not (np.diff(times) >= 0).all():
         raise DataError(f"{path}: times of sequence {name} go backwards or are missing; sort its rows by time")
     label = None
@@ -221,6 +230,28 @@ def _recording(path: Path, rows: Any, columns: Columns, name: str) -> Recording:
             )
         label = labels[0]
     return Recording(name, x, times, label)
+
+
+def _first_text(rows: Any, names: Sequence[str]) -> tuple[str, object]:
+    """The first value of a table that is no number, and its column."""
+    for name in names:
+        for value in rows.get(name, ()):
+            try:
+                float(value)
+            except (ValueError, TypeError):
+                return name, value
+    return names[0] if names else "a channel", "nothing"
+
+
+def _check_finite(path: Path, name: str, x: NDArray[np.float64], channels: Sequence[object]) -> None:
+    """Values may be missing, which is NaN, but not infinite or too large for float32."""
+    bad = np.argwhere(np.abs(x) > np.finfo(np.float32).max)
+    if len(bad):
+        channel, step = bad[0]
+        raise DataError(
+            f"{path}: values must be finite and at most 3.4e38, got {x[channel, step]:g} in sequence {name}, "
+            f"channel {channels[channel]}, step {step}; correct it, or leave it empty if it is missing"
+        )
 
 
 def all_numbers(words: Sequence[str]) -> bool:
@@ -242,9 +273,15 @@ def _ts(path: Path) -> Iterator[Recording]:
                 if text.startswith("@") and "data" not in header:
                     key, _, value = text[1:].partition(" ")
                     header[key.lower()] = value.strip().lower()
-                elif text and not text.startswith("#"):
-                    yield _ts_recording(text, header, str(number))
+                elif text and not text.startswith(("#", "%")):
+                    recording = _ts_recording(text, header, str(number))
+                    _check_finite(path, str(number), recording.x, [str(channel) for channel in range(len(recording.x))])
+                    yield recording
                     number += 1
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not a .ts file of sktime: it must be a text in UTF-8") from None
+    except DataError:
+        raise
     except (ValueError, IndexError) as error:
         raise DataError(f"{path} is not a .ts file of sktime (line of sequence {number}: {error})") from None
     if not number:
@@ -259,19 +296,24 @@ def _ts_recording(text: str, header: dict[str, str], name: str) -> Recording:
     label = parts.pop().strip() if labelled else None
     times = None
     if header.get("timestamps", "false").startswith("true"):
-        pairs = [np.array(part.strip("()").replace("),(", ",").split(","), dtype=np.float64) for part in parts]
+        pairs = [np.array([_number(w) for w in part.strip("()").replace("),(", ",").split(",")]) for part in parts]
         times, values = pairs[0][::2], [pair[1::2] for pair in pairs]
         if any(not np.array_equal(pair[::2], times) for pair in pairs):
             raise ValueError("the channels have different time stamps")
     else:
         values = [np.array([_number(word) for word in part.split(",")]) for part in parts]
+    if not values:
+        raise ValueError("it has no channel")
     if len({len(channel) for channel in values}) != 1:
         raise ValueError("the channels differ in length")
     return Recording(name, np.stack(values), times, label)
 
 
 def _number(word: str) -> float:
-    return np.nan if word.strip() == "?" else float(word)
+    try:
+        return np.nan if word.strip() == "?" else float(word)
+    except ValueError:
+        raise ValueError(f"expected a number, got {word.strip()[:40]!r}") from None
 
 
 def _sound(path: Path, rate: int | None, sound: str) -> Iterator[Recording]:
@@ -279,8 +321,8 @@ def _sound(path: Path, rate: int | None, sound: str) -> Iterator[Recording]:
 
     try:
         samples, found = soundfile.read(path, dtype=sound, always_2d=True)
-    except soundfile.LibsndfileError as error:
-        raise DataError(f"{path} is not a WAV file that can be read ({error})") from None
+    except soundfile.LibsndfileError:
+        raise DataError(f"{path} is not a WAV file that can be read, or damaged; write it again") from None
     if rate is not None and found != rate:
         raise DataError(
             f"{path} has {found} samples per second, the model was trained on {rate}; "

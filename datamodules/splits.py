@@ -31,7 +31,7 @@ def split_indices(y: NDArray[np.generic], codes: NDArray[np.int8] | None, seed: 
     else:
         train, val, test = (np.flatnonzero(codes == code) for code in (TRAIN, VAL, TEST))
         if not len(val) and len(train):
-            train, val = _cut(train, y, 1 - HELD_OUT_FRACTION, seed)
+            train, val = cut(train, y, 1 - HELD_OUT_FRACTION, seed)
         parts = (train, val, test)
     for name, part in zip(SPLITS, parts, strict=True):
         if not len(part):
@@ -41,12 +41,13 @@ def split_indices(y: NDArray[np.generic], codes: NDArray[np.int8] | None, seed: 
 
 def _three_ways(y: NDArray[np.generic], seed: int) -> tuple[Indices, Indices, Indices]:
     """The authors' recipe: with seed 0 the two cuts have the authors' random states 0 and 1."""
-    train, rest = _cut(np.arange(len(y)), y, TRAIN_FRACTION, seed)
-    val, test = _cut(rest, y, 0.5, seed + 1)
+    train, rest = cut(np.arange(len(y)), y, TRAIN_FRACTION, seed)
+    val, test = cut(rest, y, 0.5, seed + 1)
     return train, val, test
 
 
-def _cut(rows: Indices, y: NDArray[np.generic], fraction: float, seed: int) -> tuple[Indices, Indices]:
+def cut(rows: Indices, y: NDArray[np.generic], fraction: float, seed: int) -> tuple[Indices, Indices]:
+    """Cut rows in two at random, the first part with a fraction of them; stratified if there are classes."""
     from sklearn.model_selection import train_test_split
 
     stratify = y[rows] if y.ndim == 1 and np.issubdtype(y.dtype, np.integer) else None
@@ -54,7 +55,7 @@ def _cut(rows: Indices, y: NDArray[np.generic], fraction: float, seed: int) -> t
         first, second = train_test_split(rows, train_size=fraction, random_state=seed, stratify=stratify)
     except ValueError as error:
         raise DataError(
-            f"{len(rows)} sequences cannot be cut in two stratified parts ({error}); "
+            f"{len(rows)} sequences are too few to be cut in two parts that both have all classes; "
             "give more of each class, or a split of your own"
         ) from error
     return first, second

@@ -11,6 +11,7 @@ from ckcnn.checks import check_count
 from ckcnn.datamodules.base import SequenceDataModule
 from ckcnn.datamodules.randomness import generator
 from ckcnn.datamodules.sequences import SPLITS, RawSequences, split_codes
+from ckcnn.memory import check_room
 
 _CHUNK = 1000
 
@@ -20,6 +21,11 @@ class _Synthetic(SequenceDataModule):
 
     default_standardise = "none"
     sizes: tuple[int, int, int]
+
+    def __init__(self, **shared: Any) -> None:
+        values = sum(self.sizes) * self.length * (self.channels + 1)  # at least one byte each
+        check_room(f"{sum(self.sizes):,} sequences of {self.length} steps", values, "choose a smaller length")
+        super().__init__(**shared)
 
     def load(self) -> Iterator[RawSequences]:
         chunks = [

@@ -1,4 +1,4 @@
-"""Draws the pictures of ``resampling.md``: ``python docs/pictures.py [FOLDER]``.
+"""Draws the pictures of ``resampling.md`` and ``family.md``: ``python docs/pictures.py [FOLDER]``.
 
 All of them show what the data modules and the layer really do; only the signals are made up.
 """
@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from ckcnn.datamodules import RawSequences, SequenceBatch, SequenceDataModule
 from ckcnn.files import replacing
-from ckcnn.nn import CKConv, Siren
+from ckcnn.nn import CKConv, DepthwiseCKConv, MAGNet, MultiscaleSiren, PointKernel, Siren
 from ckcnn.nn.positions import cell_widths, newest_widths
 
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#b0b0b0"  # told apart by the colour-blind, too
@@ -186,7 +186,35 @@ def cells() -> Figure:
     return figure
 
 
-PICTURES = {"rates": rates, "missing": missing, "ends": ends, "kernel": kernel, "cells": cells}
+def family() -> Figure:
+    """Two kernels of each network at the start, for a memory of 256 samples, with their windows."""
+    length = 256
+    cases = {
+        "CKConv: sines, omega_0 30": {"kernel": partial(Siren, omega_0=30.0)},
+        "FlexConv: MAGNet, one window": {"kernel": partial(MAGNet, omega_0=2.0372), "window": "layer"},
+        "CCNN: omega_0 2976, aliased": {"kernel": partial(MAGNet, omega_0=2976.0), "window": "layer"},
+        "ccnn.yaml: within the band": {"kernel": partial(MAGNet, horizon=length), "window": "layer"},
+        "SMPConv: moving points": {"kernel": partial(PointKernel, radius=0.012)},
+        "separable.yaml: a window a channel": {
+            "kernel": partial(MultiscaleSiren, horizon=length),
+            "window": "channel",
+        },
+    }
+    figure, axes = canvas(3, 2, 4.6, sharex=True)
+    with torch.no_grad():
+        for axis, (name, options) in zip(axes.flat, cases.items(), strict=True):
+            torch.manual_seed(3)
+            layer = DepthwiseCKConv(9, length, **options)
+            kernels = layer.kernel(length)
+            for channel, colour in ((8, BLUE), (5, ORANGE)):
+                axis.plot(kernels[channel], color=colour, linewidth=0.9)
+            title(axis, name)
+    for axis in axes[-1]:
+        axis.set_xlabel("lag in training samples", fontsize=9)
+    return figure
+
+
+PICTURES = {"rates": rates, "missing": missing, "ends": ends, "kernel": kernel, "cells": cells, "family": family}
 
 
 def main(folder: str = str(Path(__file__).parent / "pictures")) -> None:

@@ -8,14 +8,17 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import inspect
+import os
 import pkgutil
 import re
+import signal
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 import torch
@@ -100,6 +103,32 @@ def test_tensors_without_values_are_known() -> None:
     with FakeTensorMode():
         assert is_fake(torch.ones(2))
     assert not is_fake(torch.ones(2))
+
+
+@canary(
+    "torch.is_lost_process",
+    "PyTorch tells in other words that a process is gone; ckcnn uses them to say so in one sentence",
+)
+def test_a_lost_process_is_recognised(tmp_path: Path) -> None:
+    script = """
+import os, sys, torch
+from torch import distributed
+from ckcnn.compat.torch import is_lost_process
+distributed.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=int(sys.argv[2]), world_size=2)
+distributed.all_reduce(torch.zeros(1))
+if sys.argv[2] == "1":
+    os._exit(0)
+try:
+    distributed.all_reduce(torch.zeros(1))
+except RuntimeError as error:
+    assert is_lost_process(error), error
+    assert not is_lost_process(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    os._exit(7)
+"""
+    start = [sys.executable, "-c", script, str(tmp_path / "store")]
+    other = subprocess.Popen([*start, "1"])
+    assert subprocess.run([*start, "0"], timeout=120, check=False).returncode == 7
+    other.wait()
 
 
 @canary(
@@ -193,6 +222,42 @@ def test_the_flag_for_sigterm_stops_training_after_a_complete_step(tmp_path: Pat
     assert trainer.stopped  # type: ignore[attr-defined]
     content = torch.load(tmp_path / "last.ckpt", weights_only=True)
     assert content["loops"]["fit_loop"]["epoch_loop.batch_progress"]["current"]["completed"] == 2
+
+
+@canary(
+    "lightning.take_over_sigterm",
+    "Lightning's own handler no longer notes SIGTERM in the flag that ckcnn reads and clears when training starts, so "
+    "that a run that accumulates gradients stops after a step of the optimizer",
+)
+def test_the_flag_for_sigterm_can_be_taken_over(tmp_path: Path) -> None:
+    from ckcnn.compat.lightning import take_over_sigterm
+
+    class Take(Callback):
+        taken: ClassVar[list[bool]] = []
+
+        def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            self.taken.extend([take_over_sigterm(trainer), take_over_sigterm(trainer)])
+
+    trainer = train(Take(), default_root_dir=tmp_path)
+    assert not hasattr(trainer, "stopped")
+    assert Take.taken == [True, False]
+
+
+@canary(
+    "lightning.ask_no_process_about_sigterm",
+    "Lightning's training loop no longer asks for SIGTERM before a step by the method that ckcnn replaces; "
+    "ckcnn does so to keep the processes of a training from waiting for each other at every step",
+)
+def test_no_process_is_asked_about_sigterm(tmp_path: Path) -> None:
+    from pytorch_lightning.loops.training_epoch_loop import _TrainingEpochLoop
+
+    from ckcnn.compat.lightning import ask_no_process_about_sigterm
+
+    assert "self._broadcast_sigterm_tensor()" in inspect.getsource(_TrainingEpochLoop.advance)
+    trainer = Trainer(logger=False, enable_checkpointing=False, default_root_dir=tmp_path)
+    ask_no_process_about_sigterm(trainer)
+    assert vars(trainer.fit_loop.epoch_loop)["_broadcast_sigterm_tensor"]() is None
 
 
 @canary(
@@ -322,6 +387,7 @@ JSONARGPARSE = [
     ("UNKNOWN_ARGUMENT", [THING, "alone"], "alone"),
     ("UNKNOWN_KEY", [THING, "--config=unknown.yaml"], "tops"),
     ("NO_CLASS", ["--model=Thong"], "Thong"),
+    ("NO_SUBCLASS", ["--model=pathlib.Path"], "Base"),
     ("BAD_VALUE", [THING, "--epochs=many"], None),
     ("MISSING", [], "model"),
     ("KEY", [THING, "--model.size=x"], "model"),

@@ -14,6 +14,7 @@ import torch
 from nbclient import NotebookClient
 
 from ckcnn.__main__ import main
+from tests.datamodules import official
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -28,6 +29,8 @@ EXPECTED = {  # pictures, and what must be among the words
     "03_irregular_sampling": (4, ["(8, 2, 64)  times None", "(8, 1, 32)  times (8, 32)", "off by", "digits/version_0"]),
     "04_omega_0": (2, ["The best of 3 trials", "model.omega_0", "digits_search/best.yaml"]),
     "05_your_own_data": (2, ["mine/version_0", "test/accuracy", "predictions for 30 sequences"]),
+    "06_sktime": (3, ["270 series with 12 channels and 7 to 26 steps", "accuracy on the test set: 0.9", "in truth"]),
+    "07_live_stream": (1, ["test/accuracy", "3 classes: 'yes', 'no', 'stop'", "the whole recording differ by"]),
 }
 
 
@@ -50,6 +53,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     top = tmp_path_factory.mktemp("notebooks")
     shared = [f"--runs={top / 'runs'}", f"--data.root={top / 'data'}", "--trainer.accelerator=cpu"]
     shared += ['--paper={"test/accuracy": 0.9953}']
+    official.write_speech(top / "data", ("yes", "no", "stop"), per_word=8)
     for command, *words in commands("03_irregular_sampling") + commands("04_omega_0"):
         assert main([command, *words, *shared, *SMALL[command]]) == 0
     return {"CKCNN_RUNS": str(top / "runs"), "CKCNN_DATA": str(top / "data"), "JUPYTER_DATA_DIR": str(top / "jupyter")}

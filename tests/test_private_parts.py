@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(ROOT.glob("src/ckcnn/**/*.py")) + sorted(ROOT.glob("datamodules/*.py"))
 _DOCUMENTED = {"_replace", "_asdict", "_fields", "_make", "_exit"}  # of named tuples and of os
+_DOCUMENTED |= {"_fit", "_predict", "_predict_proba"}  # what sktime's extension template says to write
 
 
 def is_private(name: str) -> bool:

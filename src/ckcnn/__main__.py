@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import importlib
+import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -40,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0, or 2 after a mistake, with one message on standard error.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _print_anything()
+    _name_the_user()
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_help())
         return 0
@@ -51,10 +56,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         module, _, function = COMMANDS[arguments[0]][0].partition(":")
         return int(getattr(importlib.import_module(module), function)(arguments[1:]))
-    except (ValueError, OSError) as error:  # what this package raises for a mistake of the user
+    except UnicodeEncodeError as error:
+        return _fail(f"the locale cannot hold all characters of {ascii(error.object)[:80]}; set PYTHONUTF8=1")
+    except OSError as error:  # what a disk or a folder refuses, without the number that the system has for it
+        place = f": {error.filename}" if error.filename else ""
+        return _fail(f"{error.strerror or error}{place}")
+    except ValueError as error:  # what this package raises for a mistake of the user
         return _fail(str(error))
     except KeyboardInterrupt:
         return _fail("interrupted")
+
+
+def _print_anything() -> None:
+    """Let a terminal that knows only ASCII show other characters by their numbers, instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _name_the_user() -> None:
+    """Give a user that the system does not know a name, as in a container: torch asks for one when it is imported."""
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):
+        os.environ["LOGNAME"] = f"uid-{os.getuid()}"
 
 
 def _help() -> str:
@@ -74,7 +99,9 @@ def _help() -> str:
 
 
 def _fail(message: str) -> int:
-    print(f"ckcnn: error: {message}", file=sys.stderr)
+    """One line, whatever characters a name or a value has brought along."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
+    print(f"ckcnn: error: {shown}", file=sys.stderr)
     return 2
 
 

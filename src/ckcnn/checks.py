@@ -27,5 +27,5 @@ def check_count(name: str, value: int, least: int = 1) -> None:
 
 def check_fraction(name: str, value: float) -> None:
     """`value` must lie in [0, 1)."""
-    if not 0 <= value < 1:
-        raise ValueError(f"{name} must lie in [0, 1), got {value}; it is a fraction, so write 0.3 for 30 %")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise ValueError(f"{name} must lie in [0, 1), got {value!r}; it is a fraction, so write 0.3 for 30 %")

@@ -47,8 +47,9 @@ def replacing_path(path: Path, sync: bool = True) -> Iterator[Path]:
     What a killed writer of `path` left is removed first.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_orphans(path)
-    part = path.with_name(f".{path.name}.{_machine():08x}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    remove_orphans(path.parent, path.name)
+    writer = f"{_machine():08x}-{os.getpid()}-{process_started(os.getpid())}"
+    part = path.with_name(f".{path.name}.{writer}-{secrets.token_hex(4)}.tmp")
     try:
         yield part
         if sync:
@@ -59,30 +60,42 @@ def replacing_path(path: Path, sync: bool = True) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def _remove_orphans(path: Path) -> None:
-    for part in path.parent.glob(f".{glob.escape(path.name)}.*-*-*.tmp"):
+def remove_orphans(folder: Path, name: str = "*") -> None:
+    """Remove what killed writers of a file, or of any file in a folder, have left."""
+    pattern = name if name == "*" else glob.escape(name)
+    for part in folder.glob(f".{pattern}.*-*-*.tmp"):
         with contextlib.suppress(OSError):  # another process removes it too, or it belongs to another user
             if _is_orphan(part):
                 part.unlink()
 
 
 def _is_orphan(part: Path) -> bool:
-    name = re.search(r"\.([0-9a-f]{8})-(\d+)-[0-9a-f]+\.tmp$", part.name)
+    name = re.search(r"\.([0-9a-f]{8})-(\d+)-(?:(\d*)-)?[0-9a-f]+\.tmp$", part.name)
     if name is None:
         return False
-    if int(name[1], 16) == _machine() and os.name == "posix":  # elsewhere, signal 0 would end the process
-        return not _is_alive(int(name[2]))
+    machine, process, started = name.groups()
+    if int(machine, 16) == _machine() and os.name == "posix":  # elsewhere, signal 0 would end the process
+        now = process_started(int(process))
+        return not now or bool(started and now != started)
     return time.time() - part.stat().st_mtime > _ABANDONED_AFTER
 
 
-def _is_alive(process: int) -> bool:
+def process_started(process: int) -> str:
+    """Return when a process of this machine started, as the system counts; empty if there is no such process.
+
+    Numbers of processes are used again, in a container after every start; two processes of one number differ in this.
+    """
     try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        pass
+    try:  # not Linux: whether there is one of this number must do
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
     except PermissionError:  # of another user
-        return True
-    return True
+        return "0"
+    except OSError:
+        return ""
+    return "0"
 
 
 def _machine() -> int:

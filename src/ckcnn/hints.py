@@ -32,3 +32,16 @@ def nearest(name: str, known: Iterable[str], what: str = "") -> str:
     if close:
         return f"did you mean {close}?"
     return f"{f'the {what}' if what else 'there'} are {', '.join(dict.fromkeys(names))}"
+
+
+def in_short(value: object) -> str:
+    """An unexpected value, shortened to one line of a message.
+
+    Example:
+        >>> in_short("0,5"), in_short(None), in_short([1] * 100)[-8:]
+        ("'0,5'", 'nothing', '1, 1,...')
+    """
+    if value is None:
+        return "nothing"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -14,14 +14,13 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from ckcnn import configs
+from ckcnn import configs, safe_yaml
 from ckcnn.data_options import DEFAULTS
-from ckcnn.hints import nearest
+from ckcnn.hints import in_short, nearest
 
 FOLDER = Path(next(iter(configs.__path__)))
-OVERLAYS = ("cluster", "debug", "fast", "large")  # they change a preset and are none themselves
+# They change a preset and are none themselves.
+OVERLAYS = ("ccnn", "ccnn_large", "cluster", "debug", "fast", "flexconv", "large", "separable", "smpconv")
 BASE = FOLDER / "base.yaml"
 
 
@@ -57,22 +56,83 @@ def load(path: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     """The content of a file as it is."""
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    content = safe_yaml.read(path)
     if not isinstance(content, Mapping):
-        raise ValueError(f"{path} must hold settings such as 'model: ...', got {type(content).__name__}")
+        raise ValueError(f"{path} must hold settings such as 'model: CKCNN', got {in_short(content)}")
+    check_structure(content, str(path))
     return dict(content)
 
 
+_PARTS = ("model", "data", "trainer", "early_stopping")
+_OF_CLASSES = ("model", "data")
+
+
+def check_structure(content: Mapping[str, Any], where: str) -> None:
+    """Every part must hold settings by name, whatever their values are: those are checked by who uses them.
+
+    Args:
+        content: the settings, as a tree.
+        where: they are from, for the message.
+
+    Raises:
+        ValueError: if one of the parts is something else.
+    """
+    _check_names(content, where)
+    for part in _PARTS:
+        value = content.get(part)
+        if part in _OF_CLASSES and isinstance(value, str):
+            continue
+        _check_settings(value, part, where)
+        if part in _OF_CLASSES and value:
+            kind = value.get("class_path")
+            if kind is not None and not (isinstance(kind, str) and kind.strip()):
+                raise ValueError(f"{where}: {part}.class_path must be the name of a class, got {in_short(kind)}")
+            _check_settings(value.get("init_args"), f"{part}.init_args", where)
+    _check_settings(content.get("paper"), "paper", where)
+    _check_rows(content.get("variants"), where)
+
+
+def _check_settings(value: Any, key: str, where: str) -> None:
+    if value is not None and not isinstance(value, Mapping):
+        raise ValueError(f"{where}: {key} must hold settings, such as '{key}: {{name: value}}', got {in_short(value)}")
+    if value is not None:
+        _check_names(value, f"{where}: {key}")
+
+
+def _check_names(settings: Mapping[Any, Any], where: str) -> None:
+    for name in settings:
+        if not isinstance(name, str):
+            raise ValueError(f"{where}: the name of a setting must be a text, got {name!r}; put it in quotes")
+
+
+def _check_rows(rows: Any, where: str) -> None:
+    """The rows of the paper's tables: when each counts, and what it sets."""
+    if rows is None:
+        return
+    wanted = "variants must be a list of rows such as {when: {data.length: 100}, set: {model.omega_0: 30.0}}"
+    if not isinstance(rows, list):
+        raise ValueError(f"{where}: {wanted}, got {in_short(rows)}")
+    for row in rows:
+        if not isinstance(row, Mapping) or not isinstance(row.get("when"), Mapping) or not row["when"]:
+            raise ValueError(f"{where}: {wanted}, got {in_short(row)} as one of them")
+        for part in ("when", "set", "paper"):
+            _check_settings(row.get(part), f"variants: {part}", where)
+
+
 def _with_present_names(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Runs of earlier versions name data modules by the package that they were in."""
+    """Without parts that are empty; and runs of earlier versions name data modules by the package that they were in."""
+    content = {key: _without_nothing(value) for key, value in content.items() if key not in _PARTS or value is not None}
     data = content.get("data")
     if isinstance(data, Mapping) and str(data.get("class_path")).startswith("datamodules."):
         data = {**data, "class_path": f"ckcnn.{data['class_path']}"}
         return {**content, "data": data}
     return dict(content)
+
+
+def _without_nothing(part: Any) -> Any:
+    if isinstance(part, Mapping) and "init_args" in part and part["init_args"] is None:
+        return {key: value for key, value in part.items() if key != "init_args"}
+    return part
 
 
 @dataclass(frozen=True)
@@ -108,13 +168,20 @@ class Layer:
         values: dict[str, Any] = {}
         key = ""
         for word in words:
+            if "\0" in word:
+                raise ValueError(f"an argument must be a text, got {word!r} with a null character; leave it out")
             name, equals, text = word.partition("=")
             if name.startswith("--"):
                 key = name.removeprefix("--").replace(".init_args", "")
                 values[key] = plain_value(text) if equals else True
             elif key:
                 values[key] = plain_value(word)
-        return cls(nested(values), tuple(words))
+        content = nested(values)
+        check_structure(content, "the command line")
+        for part in _PARTS:
+            if part in content and content[part] is None:
+                raise ValueError(f"--{part} must hold settings, got null; leave it out")
+        return cls(content, tuple(words))
 
 
 @dataclass(frozen=True)
@@ -166,7 +233,7 @@ class Layers:
         row = self.row()
         if row is None:
             return self
-        values = Layer.of_values({**row.get("set", {}), "paper": row.get("paper")})
+        values = Layer.of_values({**(row.get("set") or {}), "paper": row.get("paper")})
         last = max(index for index, layer in enumerate(self.layers) if "variants" in layer.content)
         return replace(self, layers=(*self.layers[: last + 1], values, *self.layers[last + 1 :]))
 
@@ -207,10 +274,10 @@ def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
 def value_of(config: Any, key: str) -> Any:
     """The value of a setting such as ``data.length``, wherever the class keeps it."""
     for part in key.split("."):
-        if config is None:
+        if not hasattr(config, "get"):  # a mapping, or the parser's own
             return None
         inner = config.get("init_args")
-        config = config.get(part) if config.get(part) is not None or inner is None else inner.get(part)
+        config = config.get(part) if config.get(part) is not None or not hasattr(inner, "get") else inner.get(part)
     return config
 
 
@@ -238,11 +305,11 @@ def plain_value(text: str) -> Any:
         >>> plain_value("1e-3"), plain_value("256"), plain_value("auto")
         (0.001, 256, 'auto')
     """
-    if re.fullmatch(r"[+-]?[\d.]+e[+-]?\d+", text, re.IGNORECASE):
+    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)e[+-]?\d+", text, re.IGNORECASE):
         return float(text)
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
+        return safe_yaml.parse(text, "a value of the command line")
+    except safe_yaml.NotYAMLError:
         return text
 
 

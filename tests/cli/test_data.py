@@ -21,7 +21,7 @@ def test_the_list_tells_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["data", "--root", str(tmp_path)]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert lines.keys() >= BENCHMARKS.keys()
-    assert len(BENCHMARKS) == 10
+    assert len(BENCHMARKS) == 11
     assert "54,000 / 6,000 / 10,000" in lines["SequentialMNIST"]
     assert "present   188 kB" in lines["SequentialMNIST"]
     assert "prepared" in lines["CharacterTrajectories"]

@@ -224,8 +224,8 @@ def test_mistakes(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("data: [1", "is not valid YAML: while parsing a flow sequence"),
-        ("- 1", "must hold settings such as 'model: ...', got list"),
+        ("data: [1", "is not valid YAML in line 2, column 1: did not find expected ',' or ']'"),
+        ("- 1", "must hold settings such as 'model: CKCNN', got [1]"),
         ("data: {class_path: Digits, init_args: {batch_sise: 3}}", "Digits has no option --data.batch_sise"),
         ("data: {class_path: Digits}\nmodle: {x: 3}", "there is no option --modle.x; did you mean --model?"),
         ("trainer: {max_epochs: 3}", "no data was given; name a preset such as --config digits.yaml"),
@@ -252,7 +252,7 @@ def test_missing_data_is_said_and_nothing_stays(
 def test_nothing_to_test(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     message = failing(["test", "--config", "digits.yaml"], capsys)
-    assert message == "there is no run in runs/digits; train one with ckcnn fit, or give --ckpt_path"
+    assert message == "there is no trained run in runs/digits; train one with ckcnn fit, or give --ckpt_path"
 
 
 def test_a_checkpoint_must_fit_the_data(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,7 @@ CASES: dict[str, tuple[str, Callable[[Path], None], dict[str, Any]]] = {
     "physionet": ("PhysioNet", official.write_sepsis, {}),
     "ptb": ("PennTreebank", official.write_ptb, {"window": 40, "history": 8}),
     "digits": ("Digits", _write_nothing, {}),
+    "uea": ("UEA", _write_nothing, {"name": "JapaneseVowels"}),
     "arrays": ("Arrays", _write_arrays, {"path": "mine.npz"}),
 }
 

@@ -98,8 +98,11 @@ def _with_nan() -> np.ndarray:
 
 
 BAD = {
-    "NaN": (_changed(x=_with_nan()), r"x has NaN or infinity at \[7, 1, 3\]"),
-    "no y": (_changed(y=None), "must hold an array y, got only lengths, x"),
+    "NaN": (
+        _changed(x=_with_nan()),
+        "x must be finite numbers up to 3.4e.38, got nan at sequence 7, channel 1, step 3",
+    ),
+    "no y": (_changed(y=None), "has no array y, so only a trained model can use it"),
     "no x": (_changed(x=None), "must hold an array x"),
     "flat x": (_changed(x=np.zeros((60, 32))), r"\(sequences, channels, time\).*got \(60, 32\)"),
     "text x": (_changed(x=np.full((60, 2, 32), "a")), "x must be real numbers"),
@@ -134,7 +137,7 @@ def test_bad_files(tmp_path: Path) -> None:
         Arrays(tmp_path / "mine.txt")
     for name in ("broken.npz", "broken.h5"):
         (tmp_path / name).write_bytes(b"PK\x03\x04 nothing")
-        with pytest.raises(DataError, match=f"{name} cannot be read"):
+        with pytest.raises(DataError, match=f"{name} is damaged, or not a whole"):
             Arrays(tmp_path / name)
     with pytest.raises(ValueError, match="task must be one of classification"):
         Arrays(tmp_path / "mine.npz", task="clasification")
@@ -168,3 +171,24 @@ class TestTimeUnit:
     def test_other_units_are_refused(self, unit: Any, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match='time_unit must be a positive number or "auto"'):
             Arrays(self.write(tmp_path, 0.0, 1.0), time_unit=unit)
+
+
+def test_sequences_without_labels_are_for_a_trained_model(tmp_path: Path) -> None:
+    arrays = user_arrays()
+    trained = _ready(_write(tmp_path / "mine.npz", **arrays), pad="valid", classes=["a", "b", "c"]).preprocessing
+    del arrays["y"]
+    module = Arrays(_write(tmp_path / "new.npz", **arrays), root=tmp_path, pad="valid")
+    assert not module.labelled
+    module.use_statistics(trained)
+    module.prepare_data()
+    for stage in ("fit", "validate", "test"):
+        with pytest.raises(
+            DataError, match=r"new\.npz must hold labels \(an array y\) to train or score with; ckcnn pred"
+        ):
+            module.setup(stage)
+    module.setup("predict")
+    assert module.splits["test"].tolist() == list(range(60))
+    assert (module.out_channels, module.classes) == (3, ("a", "b", "c"))
+    batch = next(iter(module.predict_dataloader()))
+    mean, std = arrays["x"][0, :, 0], trained.std.numpy()[0, :, 0] + 1e-5
+    assert np.allclose(batch.x[0, :, 0], (mean - trained.mean.numpy()[0, :, 0]) / std, atol=1e-6)

@@ -64,12 +64,12 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_bad_cache_is_rebuilt_with_one_line(damage: str, prepared: Digits, caplog: pytest.LogCaptureFixture) -> None:
-    good = Store(prepared.cache_path).x
+    good = Store.read(prepared.cache_path).x
     do, reason = DAMAGE[damage]
     do(prepared.cache_path)
     again = _digits(prepared.root)
     again.prepare_data()
-    assert torch.equal(Store(again.cache_path).x, good)
+    assert torch.equal(Store.read(again.cache_path).x, good)
     assert len(caplog.records) == 1
     assert caplog.records[0].levelno == logging.WARNING
     assert reason in caplog.text
@@ -83,7 +83,7 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="on fire"):
         caches.ensure(tmp_path / "a.h5", lambda: caches.CacheKey({}, None), chunks)
-    assert [path.name for path in tmp_path.iterdir()] == [".a.lock"]
+    assert not tmp_path.exists() or not list(tmp_path.iterdir())
 
 
 def test_a_failed_rebuild_leaves_the_next_one_free(prepared: Digits, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def test_a_failed_rebuild_leaves_the_next_one_free(prepared: Digits, monkeypatch
         with pytest.raises(DataError, match=r"Digits: x must have shape \(sequences, 1, 64\), got \(1, 1, 3\)"):
             _digits(prepared.root).prepare_data()
     _digits(prepared.root).prepare_data()
-    assert Store(prepared.cache_path).shape == (1797, 1, 64)
+    assert Store.read(prepared.cache_path).shape == (1797, 1, 64)
 
 
 def _die_while_writing(folder: Path) -> None:
@@ -234,7 +234,7 @@ def test_setup_needs_a_good_cache(prepared: Digits, tmp_path: Path) -> None:
 
 
 def test_lazy_rows_are_the_rows(prepared: Digits) -> None:
-    store = Store(prepared.cache_path)
+    store = Store.read(prepared.cache_path)
     lazy = LazyRows(prepared.cache_path, "x", store.shape)
     rows = torch.tensor([1796, 0, 5, 5])
     assert torch.equal(lazy[rows], store.x[rows])

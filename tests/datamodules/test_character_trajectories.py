@@ -52,7 +52,7 @@ def test_missing_values_are_not_in_the_official_file(tmp_path: Path) -> None:
     signal = np.zeros((3, 20))
     signal[1, 4] = np.nan
     path.write_text(ts_text([(signal, 1)]))
-    _expect(tmp_path, str(path), "missing values")
+    _expect(tmp_path, str(path), "missing or infinite values")
 
 
 def test_recording_that_is_too_long(tmp_path: Path) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 import pickle
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -288,17 +291,37 @@ def test_ranks_share_the_work(case: str, roots: dict[str, Path]) -> None:
     for split in ("train", "val", "test"):
         dataset, seed = module.dataset(split), 0 if split == "train" else None
         assert isinstance(_loader(module, split).sampler, DistributedSampler)  # which Lightning leaves in place
-        whole = list(ShardSampler(dataset, seed))
-        ranks = [ShardSampler(dataset, seed, processes=3, rank=rank) for rank in range(3)]
+        whole = list(ShardSampler(dataset, seed, 2, 1, 0))
+        ranks = [ShardSampler(dataset, seed, 2, 3, rank) for rank in range(3)]
         shares = [list(sampler) for sampler in ranks]
         assert [len(sampler) for sampler in ranks] == [len(share) for share in shares]
         assert sorted(whole) == list(range(len(dataset)))
         assert [share[0] for share in shares] == whole[:3]  # a step of all ranks is a larger step of one
         if split == "train":  # training keeps all ranks busy, evaluation counts each sequence once
-            assert len({len(share) for share in shares}) == 1
+            assert len({math.ceil(len(share) / 2) for share in shares}) == 1
             assert set().union(*shares) == set(whole)
         else:
             assert sorted(item for share in shares for item in share) == sorted(whole)
+
+
+@pytest.mark.parametrize("count", [1, 5, 12, 13, 16, 23])
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_every_sequence_counts_the_same_in_the_last_step(count: int, processes: int) -> None:
+    """The mean over processes of their mean losses, weighted, is the mean over the sequences of the batch."""
+    batch_size = 12 // processes
+    dataset: Any = range(count)
+    samplers = [ShardSampler(dataset, 7, batch_size, processes, rank) for rank in range(processes)]
+    parts = [list(sampler) for sampler in samplers]
+    steps = {math.ceil(len(part) / batch_size) for part in parts}
+    assert steps == {math.ceil(count / 12)}
+    weights: dict[int, float] = defaultdict(float)
+    for sampler, part in zip(samplers, parts, strict=True):
+        last = part[(math.ceil(count / 12) - 1) * batch_size :]
+        for item in last:
+            weights[item] += sampler.last_share / len(last) / processes
+    counted = [weight for weight in weights.values() if weight]
+    assert counted == pytest.approx([1 / len(counted)] * len(counted))
+    assert len(counted) == (count % 12 or 12)
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -93,7 +93,7 @@ def test_a_zip_that_is_not_one(tmp_path: Path) -> None:
     write_sepsis(tmp_path)
     path = tmp_path / SEPSIS / "training_setB.zip"
     path.write_bytes(b"<html>404</html>")
-    _expect(tmp_path, str(path), "not a zip file")
+    _expect(tmp_path, str(path), "not a whole zip file")
 
 
 def test_missing_column(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_missing_column(tmp_path: Path) -> None:
 
 def test_text_in_a_column(tmp_path: Path) -> None:
     _write(tmp_path, [_table({1: {"HR": "fast"}})])  # type: ignore[dict-item]
-    _expect(tmp_path, "p000000.psv", "not a table of numbers")
+    _expect(tmp_path, "p000000.psv", "must be a table of numbers")
 
 
 def test_real_files_quickly(real_data: Path, tmp_path: Path) -> None:

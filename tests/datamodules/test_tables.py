@@ -49,8 +49,9 @@ def test_a_long_table(tmp_path: Path) -> None:
 def test_a_table_of_sktime(tmp_path: Path) -> None:
     official.write_trajectories(tmp_path, per_class=10)
     path = tmp_path / official.UEA / "CharacterTrajectories_TRAIN.ts"
-    module = _ready(path, classes=[str(number) for number in range(1, 21)])
+    module = _ready(path)
     assert (module.channels, module.out_channels) == (3, 20)
+    assert module.classes == tuple(map(str, range(1, 21)))  # 2 before 10
     from sktime.datasets import load_from_tsfile
 
     table, labels = load_from_tsfile(str(path), return_data_type="nested_univ")
@@ -79,10 +80,10 @@ def test_names_as_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.csv", "sequence,value\n0,x\n0,y\n", "sequence 0 must have numbers in value"),
+        ("a.csv", "sequence,value\n0,x\n0,y\n", "sequence 0 must have numbers in column value, got 'x'"),
         ("a.csv", "sequence,label,value\n0,a,1\n0,b,2\n", "has the labels a and b"),
         ("a.csv", "sequence,time,value\n0,2,1\n0,1,2\n", "times of sequence 0 go backwards"),
-        ("a.csv", "", "not a table with commas"),
+        ("a.csv", "", "must be a table with commas, got an empty file"),
         ("a.ts", "@data\n1,2:1\n", "the channels differ in length"),
         ("a.ts", "1,2\n", "values before @data"),
         ("a.ts", "@data\n", "holds no sequence"),

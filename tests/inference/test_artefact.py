@@ -21,7 +21,6 @@ import ckcnn
 from ckcnn import CKCNN
 from ckcnn.__main__ import main
 from ckcnn.datamodules import Arrays, Digits
-from ckcnn.inference.loading import save_folder
 from ckcnn.runs import checkpoints
 from ckcnn.runs.folder import RunFolder
 from tests.datamodules import cases, official
@@ -47,7 +46,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         data.prepare_data()
         data.setup()
         np.savez("new.npz", x=load_digits().images.reshape(-1, 1, 64)[data.splits["test"]])
-        save_folder("runs/digits/version_0", "exported")
+        assert main(["export", "runs/digits/version_0", "--output", "exported"]) == 0
+        assert main(["export", "exported", "--output", "model.onnx"]) == 0
         shutil.rmtree("data")
     return here
 
@@ -65,11 +65,18 @@ def answers(path: str) -> list[str]:
 
 def test_the_same_answers_without_the_data_in_a_fresh_process(here: Path) -> None:
     code = """
-import numpy, ckcnn
+import sys
+sys.modules["sklearn.datasets"] = None  # where the digits come from
+import json, numpy, onnxruntime, ckcnn
 x = numpy.load("new.npz")["x"]
 run, file, folder = (ckcnn.load(path) for path in ("runs/digits/version_0", ckpt, "exported"))
 chances = [model.predict_proba(x) for model in (run, file, folder)]
 assert all((chance == chances[0]).all() for chance in chances)
+graph = onnxruntime.InferenceSession("model.onnx")
+_, same = graph.run(None, {"signal": x.astype("float32")})
+assert abs(same - chances[0]).max() < 1e-4
+assert (same.argmax(1) == folder.predict(x)).all()
+assert json.loads(graph.get_modelmeta().custom_metadata_map["classes"]) == list(run.classes)
 print(*[run.classes[number] for number in folder.predict(x)])
 """
     best = RunFolder(Path("runs/digits/version_0")).best()
@@ -112,6 +119,10 @@ def test_a_renamed_run_is_a_run(here: Path, capsys: pytest.CaptureFixture[str]) 
     assert Path("elsewhere/good one/results.json").is_file()
     assert sorted(path.name for path in Path("runs/digits").iterdir()) == ["version_0"]
     assert ckcnn.load("elsewhere/good one").classes == tuple("0123456789")
+    for command in ("test", "validate", "predict"):
+        assert main([command, "--ckpt_path", "nowhere"]) == 2
+        assert "there is no run folder or checkpoint nowhere" in capsys.readouterr().err
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["digits"]
     (here / "mine").mkdir(exist_ok=True)
     shutil.copy("runs/digits/version_0/config.yaml", "mine/config.yaml")  # a configuration is no run yet
     assert RunFolder.of(Path("mine/config.yaml")) is None
@@ -135,7 +146,9 @@ def test_a_checkpoint_of_an_earlier_version(here: Path, tmp_path: Path, monkeypa
     assert np.array_equal(ckcnn.load("run").predict_proba(x), expected)  # the data of the run is still there
 
 
-def test_new_data_is_scaled_as_in_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_data_is_scaled_as_in_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Values in another unit are other values; with their own mean and deviation nobody would notice."""
     monkeypatch.chdir(tmp_path)
     arrays = official.user_arrays()
@@ -155,6 +168,16 @@ def test_new_data_is_scaled_as_in_training(tmp_path: Path, monkeypatch: pytest.M
     assert main(["predict", "--ckpt_path", run, "--data.path=other.npz", "--trainer.accelerator=cpu"]) == 0
     rows = ckcnn.load(run).predict(arrays["x"] * 1000 - 7, lengths=arrays["lengths"])
     assert answers("predictions.csv") == [str(rows[row]) for row in data.splits["test"]]
+
+    np.savez("unlabelled.npz", x=arrays["x"] * 1000 - 7, lengths=arrays["lengths"])
+    flags = ["--data.path=unlabelled.npz", "--trainer.accelerator=cpu"]
+    assert main(["predict", "--ckpt_path", run, *flags]) == 0
+    assert answers("predictions.csv") == [str(row) for row in rows]
+    assert Path("predictions.csv").read_text().startswith("sequence,prediction\n")
+    for command in (["fit", "--config=mine.yaml"], ["test", "--ckpt_path", run], ["validate", "--ckpt_path", run]):
+        assert main([*command, *flags]) == 2
+        assert "unlabelled.npz must hold labels (an array y)" in capsys.readouterr().err
+    assert [path.name for path in Path("runs/mine").iterdir()] == ["version_0"]
 
 
 def test_files_of_every_kind_give_the_same_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,8 +205,8 @@ def test_files_of_every_kind_give_the_same_answers(tmp_path: Path, monkeypatch: 
             Path(f"folder/{number}.csv").write_text(f"{','.join(names)}\n" + "\n".join(rows) + "\n")
             lines = [",".join(map(str, [number, n / 10, "?", *step[::-1]])) for n, step in enumerate(recording.T)]
             table.write("\n".join(lines) + "\n")
-    expected = [str(number) for number in model.predict(x, lengths=lengths)]
-    alone = [str(model.predict(recording)) for recording in recordings]
+    expected = [model.classes[number] for number in model.predict(x, lengths=lengths)]
+    alone = [model.classes[model.predict(recording)] for recording in recordings]
     assert alone == expected
     tables = set()
     for source in ("a.npz", "f.npz", "b.h5", "c.ts", "d.csv", "folder"):

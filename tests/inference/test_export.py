@@ -17,14 +17,12 @@ from torch import Tensor, nn
 
 import ckcnn
 from ckcnn.__main__ import main
-from ckcnn.datamodules import Digits
-from ckcnn.datamodules.transforms import Statistics
 from ckcnn.inference.constant_conv import BlockConv, DirectConv, SampledKernel
-from ckcnn.inference.export import Preprocessing, export_network
+from ckcnn.inference.export import Graph, export_model, export_network
 from ckcnn.nn import CKConv, CKNet, CKTextNet
 from ckcnn.reference.convolution import ReferenceConv
-from ckcnn.results.learned import network_of
-from ckcnn.runs import checkpoints
+from tests.datamodules import cases
+from tests.inference.test_model import artefact, raw
 
 TOLERANCE = 1e-4
 
@@ -66,8 +64,6 @@ def test_constant_convolutions_are_the_layer(horizon: int, length: int, causal: 
 CASES = {
     "64": (lambda: make(64, 30), 64, 1.0),
     "300, centred, step, mean": (lambda: make(300, 4, "step", "mean", causal=False), 300, 1.0),
-    "half the rate, every step": (lambda: make(200, readout="every_step"), 100, 2.0),
-    "twice the rate": (lambda: make(100), 200, 0.5),
     "16000": (lambda: make(16000, 3), 16000, 1.0),
 }
 
@@ -77,12 +73,23 @@ CASES = {
 def test_onnx_of_one_length(case: str, tmp_path: Path) -> None:
     build, length, dt = CASES[case]
     net, path = build(), tmp_path / "model.onnx"
-    export_network(net, path, "every_step" if "every" in case else "classification", length, dt)
+    export_network(net, path, "classification", length, dt)
     for batch in (1, 5):
         x = torch.randn(batch, 2, length)
         scores, probabilities = run(path, x)
         assert np.abs(scores - net(x, dt).numpy()).max() < TOLERANCE
         assert np.abs(probabilities - net(x, dt).softmax(1).numpy()).max() < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("horizon", "length", "dt", "task"), [(200, 100, 2.0, "every_step"), (100, 200, 0.5, "classification")]
+)
+@torch.no_grad()
+def test_graphs_of_other_rates(horizon: int, length: int, dt: float, task: str) -> None:
+    net = make(horizon, readout="every_step" if task == "every_step" else "last")
+    x = torch.randn(3, 2, length)
+    scores, _ = Graph(net, task, length, dt, None)(x)
+    assert (scores - net(x, dt)).abs().max() < TOLERANCE
 
 
 @torch.no_grad()
@@ -104,7 +111,7 @@ def test_onnx_of_tokens(tmp_path: Path) -> None:
     assert np.abs(run(tmp_path / "model.onnx", tokens)[0] - net(tokens).numpy()).max() < TOLERANCE
 
 
-@pytest.mark.parametrize("name", ["GRU", "LSTM", "TCN"])
+@pytest.mark.parametrize("name", ["GRU", pytest.param("LSTM", marks=pytest.mark.slow), "TCN"])
 @torch.no_grad()
 def test_onnx_of_baselines(name: str, tmp_path: Path) -> None:
     net = getattr(ckcnn, name)(2, 3, "regression", 40, size=2000).net.eval()
@@ -115,18 +122,45 @@ def test_onnx_of_baselines(name: str, tmp_path: Path) -> None:
         assert np.abs(run(tmp_path / "model.onnx", x)[0] - net(x).numpy()).max() < TOLERANCE
 
 
+# What training may do to raw sequences, and whether a file is written, which takes seconds.
+PREPARED = [
+    ("digits", {"train_dt": 2}, False),
+    ("digits", {"train_dt": 4, "keep": "last"}, False),
+    ("digits", {"drop_rate": 0.3, "missing": "counts"}, False),
+    ("pmnist", {}, False),
+    ("trajectories", {"standardise": "step"}, False),
+    ("trajectories", {"drop_rate": 0.5}, True),
+    ("trajectories", {"pad": "valid"}, False),
+    ("physionet", {}, False),
+    ("speech_raw", {"words": ("yes", "no"), "train_dt": 16}, False),
+    ("speech_mfcc", {"words": ("yes", "no")}, True),
+]
+
+
+@pytest.mark.parametrize(("case", "options", "written"), PREPARED, ids=str)
 @torch.no_grad()
-def test_graph_prepares_the_signal(tmp_path: Path) -> None:
-    net, order = make(40), torch.randperm(40)
-    statistics = Statistics(torch.tensor([[[5.0]]]), torch.tensor([[[3.0]]]))
-    preprocessing = Preprocessing(statistics.mean, statistics.std, order, mask=True)
-    made = export_network(net, tmp_path / "model.onnx", "classification", preprocessing=preprocessing)
-    assert (made.in_channels, made.length, made.raw) == (1, 40, True)
-    x = 5 + 3 * torch.randn(3, 1, 40)
-    x[:, :, ::7] = torch.nan
-    mask = ~x.isnan()
-    prepared = torch.cat([statistics.apply(x).nan_to_num(0.0), mask.float()], dim=1)[..., order]
-    assert np.abs(run(tmp_path / "model.onnx", x)[0] - net(prepared).numpy()).max() < TOLERANCE
+def test_graph_prepares_raw_signals(case: str, options: dict[str, Any], written: bool, tmp_path: Path) -> None:
+    write = cases.CASES[case][1]
+    write(tmp_path / "data")
+    module = cases.ready(case, tmp_path / "data", **options)
+    model = artefact(module, tmp_path)
+    given = raw(module) if case != "speech_mfcc" else {"x": torch.randint(-9999, 9999, (3, 1, 16_000)).short()}
+    expected = torch.cat([part.values for part in model.scores(model.take(**given))])
+    trained = model.preprocessing
+    graph = Graph(
+        model.net, trained.task, module.length if "keep" in options or trained.varying else None, 1.0, trained
+    )
+    x = given["x"].float() / (2**15 if trained.rate else 1)
+    feed = {"signal": x}
+    if "lengths" in graph.inputs:
+        feed["lengths"] = given.get("lengths", torch.full((len(x),), x.shape[-1]))
+    assert (graph(*feed.values())[0] - expected).abs().max() < TOLERANCE
+    if written:
+        made = export_model(model, tmp_path / "model.onnx")
+        assert made.raw
+        assert made.classes == trained.classes
+        answers = session(tmp_path / "model.onnx").run(None, {name: value.numpy() for name, value in feed.items()})
+        assert np.abs(answers[0] - expected.numpy()).max() < TOLERANCE
 
 
 @torch.no_grad()
@@ -153,8 +187,6 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
         export_network(nn.Linear(2, 2), path, "classification")
     with pytest.raises(ValueError, match="class OwnConv cannot be exported"):
         export_network(CKNet(1, 2, 3, partial(OwnConv, horizon=9)), path, "classification")
-    with pytest.raises(ValueError, match="last_valid"):
-        export_network(make(9, readout="last_valid"), path, "classification")
     with pytest.raises(ValueError, match="odd number of samples"):
         export_network(CKNet(1, 2, 3, partial(ReferenceConv, horizon=9)), path, "classification")
     with pytest.raises(ValueError, match="exported for one length"):
@@ -166,36 +198,8 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_with_time_stamps_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "version_0"
-    folder.mkdir()
-    (folder / "config.yaml").write_text("data:\n  class_path: Digits\n  init_args:\n    missing: times\n")
-    assert main(["export", str(folder), "--output", str(tmp_path / "model.onnx")]) == 2
-    assert "trained with time stamps" in capsys.readouterr().err
-
-
-@pytest.mark.filterwarnings("ignore:.*does not have many workers")
-@torch.no_grad()
-def test_digits_from_training_to_onnxruntime(tmp_path: Path) -> None:
-    data = Digits(root=tmp_path, batch_size=270)
-    options = ["--config=digits.yaml", "--config=debug.yaml", "--trainer.accelerator=cpu", f"--data.root={tmp_path}"]
-    with torch.enable_grad():
-        assert main(["fit", *options, f"--runs={tmp_path / 'runs'}", "--name=digits"]) == 0
-    folder = tmp_path / "runs/digits/version_0"
-    data.prepare_data()
-    data.setup()
-    assert data.statistics is not None
-    best = max((folder / "checkpoints").glob("best-*.ckpt"))
-    content = checkpoints.load(best)
-    net = network_of(content, best)
-    assert main(["export", str(folder), f"--output={tmp_path / 'model.onnx'}"]) == 0
-    raw = data._store.rows(torch.from_numpy(data.splits["test"])).x.float()  # type: ignore[union-attr]
-    np.save(tmp_path / "x.npy", raw.numpy())
-    code = (
-        "import numpy as np, onnxruntime as ort\n"
-        "scores, _ = ort.InferenceSession('model.onnx').run(None, {'signal': np.load('x.npy')})\n"
-        "np.save('y.npy', scores)"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
-    expected = net(next(iter(data.test_dataloader())).x)
-    assert np.abs(np.load(tmp_path / "y.npy") - expected.numpy()).max() < TOLERANCE
+def test_a_model_with_time_stamps_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    artefact(cases.ready("digits", tmp_path, missing="times"), tmp_path)
+    assert main(["export", str(tmp_path / "model"), "--output", str(tmp_path / "model.onnx")]) == 2
+    assert "trained with time stamps, which an exported graph does not take" in capsys.readouterr().err
+    assert not (tmp_path / "model.onnx").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import yaml
 from ckcnn import CKCNN
 from ckcnn.__main__ import main
 from ckcnn.datamodules.penn_treebank import VOCABULARY
-from ckcnn.inference.generate import Sampler, TextGenerator, vocabulary_of
+from ckcnn.datamodules.preprocessing import Preprocessing
+from ckcnn.inference.generate import Sampler, TextGenerator
+from ckcnn.inference.loading import save_folder
 from ckcnn.nn import CKConv, CKTextNet
 from ckcnn.runs import checkpoints
 
@@ -26,13 +29,14 @@ def generator() -> TextGenerator:
     return TextGenerator(net, LETTERS)
 
 
-def write_run(folder: Path, task: str = "language", **more: object) -> Path:
-    facts = {"language": (1, len(VOCABULARY)), "classification": (1, 3)}[task]
-    model = CKCNN(*facts, task, horizon=30, hidden_channels=4, embedding_channels=5)
-    content = {"state_dict": model.state_dict(), "model_class": "CKCNN", "network": model.network_settings(), **more}
+def write_run(folder: Path, task: str = "language", characters: int = len(VOCABULARY), **more: object) -> Path:
+    model = CKCNN(1, characters, task, horizon=30, hidden_channels=4, embedding_channels=5)
+    content = {"state_dict": model.state_dict(), "hyper_parameters": dict(model.hparams), **model.artefact(), **more}
     run = folder / "version_0"
     checkpoints.save(content, run / "checkpoints/best-0.ckpt")
-    (run / "config.yaml").write_text(yaml.safe_dump({}))
+    (run / "config.yaml").write_text(
+        yaml.safe_dump({"model": {"class_path": "CKCNN"}, "data": {"class_path": "PennTreebank"}})
+    )
     return run
 
 
@@ -61,9 +65,21 @@ def test_characters_are_drawn_by_their_odds() -> None:
     assert counts["cold"] == [1, 0, 0]
 
 
-def test_the_vocabulary_is_that_of_the_checkpoint() -> None:
-    assert vocabulary_of({"preprocessing": {"vocabulary": ["x", "y"]}}) == "xy"
-    assert vocabulary_of({}) == VOCABULARY
+def test_a_model_is_read_from_a_run_a_checkpoint_or_an_exported_folder(tmp_path: Path) -> None:
+    facts = Preprocessing("Mine", "language", 1, 30, len(LETTERS), 4, vocabulary=LETTERS, spelling={"\n": "ab"})
+    run = write_run(tmp_path, characters=len(LETTERS), preprocessing=facts.state())
+    save_folder(run, tmp_path / "exported")
+    moved = run.rename(tmp_path / "my favourite")
+    (tmp_path / "alone").mkdir()
+    alone = shutil.copy(moved / "checkpoints/best-0.ckpt", tmp_path / "alone/model.ckpt")
+    texts = set()
+    for path in (moved, Path(alone), tmp_path / "exported"):
+        generator = TextGenerator.of(path)
+        assert generator.vocabulary == LETTERS
+        assert generator.encode("c\n").tolist() == [[2, 0, 1]]
+        texts.add("".join(generator.generate("bad", 20)))
+    assert len(texts) == 1
+    assert TextGenerator.of(write_run(tmp_path)).vocabulary == VOCABULARY  # of an earlier version
 
 
 def test_command_writes_prompt_and_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,8 +97,8 @@ def test_command_writes_prompt_and_text(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--prompt", "Ünter"], "does not know the character 'Ü' of the prompt; it knows"),
-        (["--prompt", ""], "the prompt is empty"),
+        (["--prompt", "Ünter"], "never seen the character 'Ü'; it knows"),
+        (["--prompt", ""], "the text is empty"),
         (["--temperature", "-1"], "temperature must be 0"),
         (["--temperature", "nan"], "temperature must be 0"),
         (["--top_k", "0"], "top_k must lie in 1 ... 50"),
@@ -90,7 +106,7 @@ def test_command_writes_prompt_and_text(tmp_path: Path, capsys: pytest.CaptureFi
         (["--length", "0"], "length must be at least 1"),
         (["--length", "many"], "invalid int value"),
         (["--colour", "red"], "unrecognized arguments"),
-        (["--ckpt_path", "nowhere"], "nowhere is no run folder; write ckcnn generate"),
+        (["--ckpt_path", "nowhere"], "there is no checkpoint nowhere"),
     ],
 )
 def test_mistakes_get_one_sentence(

@@ -173,6 +173,15 @@ def test_one_sequence_or_many(letters: TrainedModel) -> None:
     assert padded.shape == (4, 20)
 
 
+@pytest.mark.parametrize("missing", ["mask", "times", "counts"])
+def test_complete_sequences_are_answered_after_training_with_missing_values(missing: str, tmp_path: Path) -> None:
+    model = artefact(cases.ready("digits", tmp_path, drop_rate=0.3, missing=missing), tmp_path)
+    x = np.random.default_rng(0).integers(0, 17, (3, 1, 64))
+    few = np.where(np.arange(64) == 5, np.nan, x)
+    assert np.array_equal(model.predict_proba(x), model.predict_proba(x.astype(float)))
+    assert np.abs(model.predict_proba(x) - model.predict_proba(few)).max() > 0
+
+
 def test_permuted_steps_must_all_be_there(tmp_path: Path) -> None:
     official.write_mnist(tmp_path)
     model = artefact(cases.ready("pmnist", tmp_path), tmp_path)

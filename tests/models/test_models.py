@@ -14,7 +14,8 @@ import ckcnn
 from ckcnn import CKCNN, GRU, LSTM, TCN
 from ckcnn.datamodules import SequenceBatch
 from ckcnn.models.baselines import count_parameters
-from ckcnn.models.sequence_module import DivergenceError, SequenceModule
+from ckcnn.models.finite_loss import DivergenceError
+from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.nn import CKConv, MultiscaleSiren, kernel_penalty
 
 MODELS: tuple[type[SequenceModule], ...] = (CKCNN, GRU, LSTM, TCN)
@@ -134,7 +135,7 @@ def test_kernels_without_an_omega_0_take_auto_as_they_take_any_other(kernel: str
     [
         ({"schedule": "step"}, "schedule must be one of plateau, one_cycle, constant"),
         ({"learning_rate": 0.0}, "learning_rate must be a positive number, got 0.0"),
-        ({"decay": 1.0}, "decay must be greater than 1"),
+        ({"decay": 1.0}, "decay must be a number above 1"),
         ({"kernel_penalty": -1.0}, "kernel_penalty must be 0 or a positive number, got -1.0"),
         ({"kernel": "cosine"}, "kernel must be one of sine, relu"),
         ({"omega_0": "auto", "kernel": "fourier"}, "omega_0 auto is for the sine kernel without init, .* 'fourier'"),
@@ -164,7 +165,7 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
         max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, default_root_dir=tmp_path,
         enable_model_summary=False, accelerator="cpu",
     )  # fmt: skip
-    message = r"the loss became nan at step 2 \(epoch 0\), learning rate 0.25, omega_0 17.5; try a smaller"
+    message = r"the loss became NaN or infinite at step 2 \(epoch 0\), learning rate 0.25, omega_0 17.5; try a smaller"
     with warnings.catch_warnings(action="ignore"), pytest.raises(DivergenceError, match=message):
         trainer.fit(model, loader)
     assert all(parameter.isfinite().all() for parameter in model.parameters())  # stopped before the step

@@ -51,12 +51,13 @@ def convolve_stamped(layer: CKConv, x: Tensor, times: Tensor) -> Tensor:
         for i, now in enumerate(stamps):
             for j in range(i + 1):
                 if now - stamps[j] <= layer.memory.horizon - 1 + 1e-9:
-                    width = _stretch(stamps[: i + 1], j)
+                    width = stretch(stamps[: i + 1], j)
                     y[b, :, i] += width * kernel_at(layer, [now - stamps[j]])[..., 0] @ x[b, :, j]
     return y if layer.bias is None else y + layer.bias[:, None]
 
 
-def _stretch(stamps: list[float], j: int) -> float:
+def stretch(stamps: list[float], j: int) -> float:
+    """The stretch of time that sample `j` stands for when these stamps are known."""
     if len(stamps) == 1:
         return 1.0
     before = stamps[j] - stamps[j - 1] if j > 0 else stamps[1] - stamps[0]

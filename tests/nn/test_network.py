@@ -223,7 +223,7 @@ def test_other_kernels_and_more_blocks_learn() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"norm": "batch"}, "norm must be one of global, step, got 'batch'"),
+        ({"norm": "layer"}, "norm must be one of global, step, batch, got 'layer'"),
         ({"readout": "first"}, "readout must be one of last, last_valid, mean, every_step, got 'first'"),
         ({"dropout": 1.0}, r"dropout must lie in \[0, 1\), got 1.0"),
         ({"input_dropout": -0.1}, r"input_dropout must lie in \[0, 1\), got -0.1"),

@@ -201,7 +201,7 @@ def test_damaged_inside(tmp_path: Path) -> None:
     start = content.index(b"data.pkl") + 100
     content[start : start + 200] = bytes(200)
     path.write_bytes(content)
-    assert "file.pt is broken" in refusal(path)
+    assert "file.pt is damaged" in refusal(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"hello\n" * 1000, b"\x80\x04."])

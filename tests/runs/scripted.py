@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -19,12 +20,15 @@ class ScriptedTrainer:
     """
 
     is_global_zero, fast_dev_run, should_stop, training, world_size = True, False, False, True, 1
-    accumulate_grad_batches, is_last_batch = 1, False
+    accumulate_grad_batches, is_last_batch, num_training_batches = 1, False, 100
+    received_sigterm = False
 
     def __init__(self, epoch: int = 0, **metrics: float) -> None:
         self.current_epoch, self.global_step = epoch, 10 * (epoch + 1)
         self.callback_metrics = {name.replace("_", "/"): torch.tensor(value) for name, value in metrics.items()}
         self.saved: list[str] = []
+        self._signal_connector = SimpleNamespace()  # takes the flag for SIGTERM
+        self.fit_loop = SimpleNamespace(epoch_loop=SimpleNamespace())
 
     def save_checkpoint(self, path: Path, weights_only: bool) -> None:
         assert not weights_only, "a run cannot be resumed from weights alone"

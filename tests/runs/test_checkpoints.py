@@ -41,11 +41,29 @@ def test_the_divided_state_is_the_state_of_our_callbacks(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("finished", [True, False])
-def test_whether_a_run_is_finished(tmp_path: Path, finished: bool) -> None:
+def test_whether_a_run_had_stopped_by_itself(tmp_path: Path, finished: bool) -> None:
     for callbacks in ({"RunKeeper": {**OLD, "finished": finished}}, {"KeepCheckpoints": {"finished": finished}}):
         checkpoints.save({"state_dict": {}, "model_class": "CKCNN", "callbacks": callbacks}, tmp_path / "last.ckpt")
-        assert checkpoints.is_finished(checkpoints.load(tmp_path / "last.ckpt")) == finished
-    assert not checkpoints.is_finished({})  # no checkpoint yet
+        content = checkpoints.load(tmp_path / "last.ckpt")
+        assert bool(checkpoints.why_finished(content, -1, -1)) == finished
+    assert checkpoints.why_finished({}, 5, 5) is None  # no checkpoint yet
+
+
+@pytest.mark.parametrize(
+    ("max_epochs", "max_steps", "reason"),
+    [
+        (4, -1, None),
+        (None, -1, None),
+        (-1, -1, None),
+        (3, -1, "it has 3 epochs, and --trainer.max_epochs is 3"),
+        (2, -1, "it has 3 epochs, and --trainer.max_epochs is 2"),
+        (-1, 31, None),
+        (-1, 30, "it has 30 steps, and --trainer.max_steps is 30"),
+    ],
+)
+def test_whether_there_is_something_left_to_train(max_epochs: int | None, max_steps: int, reason: str | None) -> None:
+    loops = {"fit_loop": {"epoch_progress": {"current": {"processed": 3, "completed": 2}}}}
+    assert checkpoints.why_finished({"loops": loops, "global_step": 30}, max_epochs, max_steps) == reason
 
 
 def test_a_new_checkpoint_stays_as_it_is(tmp_path: Path) -> None:

@@ -17,9 +17,10 @@ import pytest
 import torch
 
 from ckcnn.__main__ import main
-from ckcnn.runs import checkpoints
+from ckcnn.runs import checkpoints, lock
 from ckcnn.runs.folder import RunFolder
 from ckcnn.runs.metrics_table import MetricsTable, read
+from tests.campaign.kills import Campaign, Settings
 
 EPOCHS = 4
 # Everything random or stateful: dropout, shuffling, a plateau at every epoch without improvement.
@@ -281,3 +282,149 @@ def test_two_runs_never_share_a_folder(tmp_path: Path) -> None:
         process.join(60)
     assert [process.exitcode for process in processes] == [0, 0, 0, 0]
     assert sorted(folders) == sorted(f"version_{number}" for number in range(80))
+
+
+def state_of(folder: Path) -> dict[str, tuple[int, int]]:
+    """Size and time of change of everything in a folder."""
+    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in [folder, *folder.rglob("*")]}
+
+
+@pytest.fixture(scope="module")
+def cycle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run with a one-cycle schedule."""
+    folder = tmp_path_factory.mktemp("cycle")
+    assert start(folder, *CYCLE).wait() == 0
+    return folder
+
+
+CYCLE = ["--model.schedule=one_cycle", "--trainer.limit_train_batches=3"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ([], 0, "runs/digits/version_0 is finished: it has 4 epochs, and --trainer.max_epochs is 4; leave out"),
+        (["--trainer.max_epochs=2"], 0, "is finished: it has 4 epochs, and --trainer.max_epochs is 2"),
+        (["--trainer.max_epochs=-1", "--trainer.max_steps=5"], 0, "is finished: it has 12 steps"),
+        (["--trainer.max_epochs=6"], 2, "begun with trainer.max_epochs 4 and schedule one_cycle, now it is 6, and a"),
+        (["--trainer.max_epochs=6", "--data.num_workers=1"], 2, "a cycle cannot be extended or shortened"),
+        (["--model.dropout=0.7"], 2, "was trained with model.dropout 0.1, now it is 0.7"),
+    ],
+)
+def test_nothing_changes_before_a_resume_is_accepted(
+    cycle: Path,
+    options: list[str],
+    code: int,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.chdir(cycle)
+    before = state_of(Path("runs"))
+    with caplog.at_level("INFO"):
+        assert main([*FIT, *CYCLE, "--ckpt_path", "last", *options]) == code
+    assert message in capsys.readouterr().err + caplog.text
+    assert state_of(Path("runs")) == before
+
+
+def test_a_run_that_fails_before_it_starts_leaves_no_folder(cycle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(cycle)
+    checkpoint = f"--ckpt_path={next(LAST.parent.glob('best-*'))}"
+    for options in (["--data.cache=/proc/nowhere"], [checkpoint, "--model.dropout=0.7"], [checkpoint, "--model=GRU"]):
+        assert main([*FIT, *CYCLE, *options]) == 2
+        assert [path.name for path in Path("runs/digits").iterdir()] == ["version_0"]
+    assert main([*FIT, "--name=other", "--data.cache=/proc/nowhere"]) == 2
+    assert not Path("runs/other").exists()
+
+
+def test_a_folder_without_a_checkpoint_is_never_tested(cycle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left by a run that was killed in its first epoch, or before."""
+    monkeypatch.chdir(cycle)
+    killed, empty = Path("runs/digits/version_1"), Path("runs/digits/version_2")
+    killed.mkdir()
+    (killed / "config.yaml").write_bytes((LAST.parents[1] / "config.yaml").read_bytes())
+    empty.mkdir()
+    (empty / ".lock").touch()
+    try:
+        assert RunFolder.trained(Path("runs/digits")) == RunFolder(Path("runs/digits/version_0"))
+        assert RunFolder.begun(Path("runs/digits")) == RunFolder(killed)
+        assert main(["test", "--config", "digits.yaml", "--trainer.accelerator=cpu"]) == 0
+        assert (LAST.parents[1] / "results.json").is_file()
+    finally:
+        RunFolder(killed).remove()
+        RunFolder(empty).remove()
+
+
+HOLD = """
+import sys, time
+from multiprocessing import Process
+from pathlib import Path
+from ckcnn.runs.folder import RunFolder
+from ckcnn.runs.lock import hold
+if __name__ == "__main__":
+    hold(RunFolder(Path(sys.argv[1])))
+    Process(target=time.sleep, args=(20,), daemon=True).start()  # a worker that outlives its parent
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_second_process_is_refused_until_the_first_one_is_dead(
+    cycle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(cycle)
+    monkeypatch.setattr(lock, "_WAIT", 0.2)
+    before = state_of(Path("runs"))
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(LAST.parents[1])], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        assert main([*FIT, *CYCLE, "--ckpt_path", "last"]) == 2
+        assert (
+            "another process is training in runs/digits/version_0; wait until it has ended" in capsys.readouterr().err
+        )
+        assert state_of(Path("runs")) == before
+        assert main(["test", "--config", "digits.yaml", "--trainer.accelerator=cpu"]) == 0  # reading needs no lock
+        other.kill()
+    assert main([*FIT, *CYCLE, "--ckpt_path", "last"]) == 0
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
+    return Campaign(tmp_path_factory.mktemp("campaign"))
+
+
+MOMENTS = ("first batch", "last batch", "validation", "saving")
+EVERY_MOMENT = [
+    (Settings(schedule, 5, accumulate, workers, 1), moment, number)
+    for schedule in ("one_cycle", "plateau", "constant")
+    for accumulate, workers in ((1, 0), (3, 2))
+    for moment in MOMENTS
+    for number in (signal.SIGTERM, signal.SIGKILL)
+]
+FEW = [EVERY_MOMENT[index] for index in (3, 20, 38)]  # one of every schedule
+
+
+@pytest.mark.parametrize(("settings", "moment", "number"), FEW)
+def test_stopped_at_some_moments(campaign: Campaign, settings: Settings, moment: str, number: signal.Signals) -> None:
+    assert campaign.aimed("some", settings, moment, number) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("settings", "moment", "number"), [case for case in EVERY_MOMENT if case not in FEW])
+def test_stopped_at_every_moment(campaign: Campaign, settings: Settings, moment: str, number: signal.Signals) -> None:
+    """Every schedule, also while gradients accumulate and workers read ahead."""
+    assert campaign.aimed("every", settings, moment, number) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(("schedule", "accumulate", "rank"), [("one_cycle", 1, 0), ("plateau", 3, 1)])
+def test_two_processes_stopped_at_every_moment(
+    campaign: Campaign, schedule: str, accumulate: int, rank: int, moment: str, number: signal.Signals
+) -> None:
+    """The signal reaches one of them."""
+    if rank and moment == "saving":
+        pytest.skip("the first process saves")
+    assert campaign.aimed("pair", Settings(schedule, 5, accumulate, 0, 2), moment, number, rank) == ""

@@ -7,11 +7,12 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
+from ckcnn.processes import Agreement
 from ckcnn.runs import sigterm
 from ckcnn.runs.epoch_clock import EpochClock
 from ckcnn.runs.folder import RunFolder
@@ -58,17 +59,26 @@ def test_gradients_that_are_being_accumulated_are_not_lost(
         assert bool(stopped) == ended
 
 
+def test_the_last_step_of_an_epoch_is_followed_by_its_validation(
+    callback: sigterm.StopOnSigterm, stopped: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted = trainer()
+    monkeypatch.setattr(scripted, "is_last_batch", True, raising=False)
+    os.kill(os.getpid(), signal.SIGTERM)
+    callback.on_train_batch_end(scripted, ANY, ANY, ANY, 99)
+    assert not stopped
+    callback.on_train_epoch_end(scripted, ANY)
+    assert stopped == [scripted]
+
+
 @pytest.mark.parametrize("others", [False, True])
 def test_all_processes_stop_if_one_of_them_got_the_signal(
-    callback: sigterm.StopOnSigterm, stopped: list[Any], others: bool
+    callback: sigterm.StopOnSigterm, stopped: list[Any], others: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def reduce(decision: bool, all: bool) -> bool:  # noqa: A002
-        assert not all
-        return decision or others
-
-    scripted = trainer()
-    scripted.world_size, scripted.strategy = 2, SimpleNamespace(reduce_boolean_decision=reduce)
-    callback.on_train_batch_end(scripted, ANY, ANY, ANY, 0)
+    scripted, module = trainer(), cast(Any, SimpleNamespace(device="cpu"))
+    scripted.world_size = 2
+    monkeypatch.setattr(Agreement, "lowest", lambda self, vote: min(float(vote), -float(others)))
+    callback.on_train_batch_end(scripted, module, ANY, ANY, 0)
     assert bool(stopped) == others
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import optuna
 import pytest
+from optuna.trial import TrialState
 
 from ckcnn.cli.processes import CommandProcess
 from ckcnn.runs.metrics_table import MetricsTable
@@ -50,6 +51,9 @@ class Scripted:
 
     def was_terminated(self) -> bool:
         return self.exit in (-signal.SIGTERM, 143)
+
+    def was_killed(self) -> bool:
+        return self.exit == -signal.SIGKILL
 
     def failure(self) -> str:
         return "the loss became nan" if self.exit else ""
@@ -175,7 +179,7 @@ def test_side_by_side_each_has_its_own_share(scripted: type[Scripted], tmp_path:
 def test_a_killed_process_most_likely_had_no_memory(tmp_path: Path) -> None:
     process = CommandProcess.start(["fit", "--config=digits.yaml"], tmp_path / "log.txt", {}, None)
     process.process.kill()
-    assert process.failure() == "killed by signal 9, most likely because the memory ran out"
+    assert process.failure() == "killed by signal 9, by somebody or because the memory ran out"
     assert not process.was_terminated()
 
 
@@ -187,3 +191,11 @@ def test_the_last_line_of_the_log_is_the_reason(tmp_path: Path) -> None:
 
 def test_polling_is_quick() -> None:
     assert module._POLL <= 0.5  # seconds of training that a pruned trial wastes
+
+
+@pytest.mark.parametrize(("code", "killed"), [(-signal.SIGKILL, True), (1, False), (-signal.SIGTERM, False)])
+def test_a_killed_trial_is_noted_as_such(scripted: type[Scripted], tmp_path: Path, code: int, killed: bool) -> None:
+    scripted.exit = code
+    trial = trial_of(optuna.create_study(direction="maximize"), objective(tmp_path))
+    assert trial.state == TrialState.FAIL
+    assert ("killed" in trial.user_attrs) == killed

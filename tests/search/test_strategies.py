@@ -10,7 +10,9 @@ import pytest
 from optuna.pruners import HyperbandPruner, MedianPruner, NopPruner
 from optuna.trial import create_trial
 
+from ckcnn.search.objective import TrialFailed
 from ckcnn.search.space import OMEGA_0, parse
+from ckcnn.search.storage import retry, superseded
 from ckcnn.search.strategies import NarrowSampler, Strategy, make_pruner, make_sampler
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -56,6 +58,30 @@ def test_random_values_follow_from_the_number_of_the_trial() -> None:
         shared.append(worker.trials[-1])
     assert [trial.params for trial in shared] == [trial.params for trial in alone.trials]
     assert len({trial.params[OMEGA_0] for trial in shared}) == 6
+
+
+@pytest.mark.parametrize("strategy", ["random", "narrow"])
+def test_a_retry_does_not_change_what_others_draw(strategy: Strategy) -> None:
+    """Also if the trial that is run again fails a second time."""
+    plain, retried = (study_of(strategy) for _ in range(2))
+    plain.optimize(objective, n_trials=8)
+    failing = {2, 3}
+
+    def sometimes(trial: optuna.Trial) -> float:
+        value = objective(trial)
+        if trial.number in failing:
+            raise TrialFailed
+        return value
+
+    def again(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
+        if trial.state == optuna.trial.TrialState.FAIL:
+            retry(study, trial)
+
+    retried.optimize(sometimes, n_trials=10, catch=(TrialFailed,), callbacks=[again])
+    gone = superseded(retried.trials)
+    assert len(gone) == 2
+    kept = [trial.params for trial in retried.trials if trial.number not in gone]
+    assert sorted(map(str, kept)) == sorted(str(trial.params) for trial in plain.trials)
 
 
 def test_another_seed_draws_other_values() -> None:

@@ -7,18 +7,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lightning_utilities.core.rank_zero import rank_zero_info
+from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_only
+from pytorch_lightning import Callback
 
 import ckcnn
 from ckcnn import presets
 from ckcnn.data_options import DEFAULTS, PLACES
 from ckcnn.datamodules import SequenceDataModule
+from ckcnn.datamodules.array_file import without_labels
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.datamodules.sequences import Facts
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.presets import Layer, Layers, value_of
-from ckcnn.runs import checkpoints
-from ckcnn.runs.folder import RunFolder
+from ckcnn.runs import checkpoints, lock, training_state
+from ckcnn.runs.checkpoint_structure import settings_of
+from ckcnn.runs.folder import RunFolder, check_name
 
 _SAMPLING = ("horizon", "dt")  # facts that may differ between training and test: the network knows what they mean
 
@@ -42,12 +45,8 @@ class Choice:
     @property
     def steps(self) -> int:
         """Training steps of the checkpoint."""
-        return int(self.content.get("global_step", 0))
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run had stopped because it was good enough, or no longer improved."""
-        return checkpoints.is_finished(self.content)
+        steps = self.content.get("global_step", 0)
+        return steps if isinstance(steps, int) else 0  # whatever else it is, `check_state` refuses it
 
 
 def layers_of(arguments: Sequence[str]) -> Layers:
@@ -57,6 +56,8 @@ def layers_of(arguments: Sequence[str]) -> Layers:
         return layers
     named = value_of(layers.merged(), "ckpt_path")
     run = RunFolder.of(Path(named)) if isinstance(named, str) else None
+    if isinstance(named, str) and named not in ("best", "last") and not Path(named).exists():
+        raise ValueError(f"there is no run folder or checkpoint {named}")
     return replace(layers, layers=(Layer.of_file(str(run.config)), *layers.layers)) if run else layers
 
 
@@ -70,18 +71,17 @@ def choose(command: str, config: Any, files: Sequence[Path]) -> Choice:
         ValueError: if there is no such checkpoint.
     """
     source = RunFolder.of(files[0]) if files else None
-    name = config.name or (files[0].stem if files else "run")
+    name = check_name(config.name or (files[0].stem if files else "run"))
     parent = Path(config.runs) / name
-    newest = source or next(iter(RunFolder.all(parent)[::-1]), None)
     if command == "fit":
-        return _for_training(name, newest, config)
+        return _for_training(name, source or RunFolder.begun(parent), config)
     wanted = config.ckpt_path or "best"
     if wanted not in ("best", "last"):
         path = _file(Path(wanted), "best")
-    elif newest is None:
-        raise ValueError(f"there is no run in {parent}; train one with ckcnn fit, or give --ckpt_path")
+    elif run := source or RunFolder.trained(parent):
+        path = run.checkpoint(wanted)
     else:
-        path = newest.checkpoint(wanted)
+        raise ValueError(f"there is no trained run in {parent}; train one with ckcnn fit, or give --ckpt_path")
     return Choice(name, RunFolder.of(path), path, checkpoints.load(path))
 
 
@@ -89,7 +89,10 @@ def _for_training(name: str, newest: RunFolder | None, config: Any) -> Choice:
     if config.ckpt_path is None:
         return Choice(name, None)
     if config.ckpt_path == "last":
-        if newest is None or not newest.last.is_file():
+        if newest is None:
+            return Choice(name, None)
+        _hold(newest)
+        if not newest.last.is_file():
             return Choice(name, newest)
         path = newest.last
     else:
@@ -97,10 +100,18 @@ def _for_training(name: str, newest: RunFolder | None, config: Any) -> Choice:
     run = RunFolder.of(path)
     if run is None or path != run.last:
         return Choice(name, None, path, checkpoints.load(path))
-    _check_same_data(run, config)
+    _hold(run)
+    content = checkpoints.load(path)
+    _check_same_data(run, content, config)
     if run.path.name.startswith("version_"):
         name = run.path.absolute().parent.name
-    return Choice(name, run, path, checkpoints.load(path))
+    return Choice(name, run, path, content)
+
+
+def _hold(run: RunFolder) -> None:
+    """One process of a run keeps others away from its folder, before it reads what they may be writing."""
+    if getattr(rank_zero_only, "rank", 0) == 0:
+        lock.hold(run)
 
 
 def _file(path: Path, which: str) -> Path:
@@ -112,27 +123,52 @@ def _file(path: Path, which: str) -> Path:
     return run.checkpoint(which)
 
 
-def _check_same_data(run: RunFolder, config: Any) -> None:
-    """A run goes on with the data that it began with."""
+def _check_same_data(run: RunFolder, content: dict[str, Any], config: Any) -> None:
+    """A run is resumed with the data that it began with.
+
+    How large the batches of all processes together are is compared by the data module, which knows how many there are.
+    """
+    elastic = any(isinstance(state, dict) and "together" in state for state in content.values())
+    free = {*PLACES, "batch_size"} if elastic else PLACES
     before = presets.load(run.config).get("data") or {}
     now = config.data
     pairs = {"class_path": (before.get("class_path"), now.class_path)}
     pairs |= {key: (before.get("init_args", {}).get(key), value) for key, value in now.init_args.items()}
     for key, (old, new) in pairs.items():
-        if key not in PLACES and old != new:
+        if key not in free and old != new:
             raise ValueError(f"{run.path} was trained with data.{key} {old}, now it is {new}; {_WAYS_OUT}")
+
+
+_STEPS = ("max_epochs", "max_steps", "limit_train_batches", "accumulate_grad_batches", "overfit_batches")
+
+
+def check_same_cycle(choice: Choice, config: Any, model: SequenceModule) -> None:
+    """A one-cycle schedule is made for a number of steps, so what they follow from stays as it was.
+
+    Raises:
+        ValueError: if a setting differs; the message names it.
+    """
+    if choice.run is None or choice.checkpoint is None or model.schedule != "one_cycle":
+        return
+    before = presets.load(choice.run.config).get("trainer") or {} if choice.run.config.is_file() else {}
+    for key in _STEPS:
+        if key in before and before[key] != config.trainer[key]:
+            raise ValueError(
+                f"{choice.run.path} was begun with trainer.{key} {before[key]} and schedule one_cycle, now it is "
+                f"{config.trainer[key]}, and a cycle cannot be extended or shortened; {_WAYS_OUT}"
+            )
 
 
 _WAYS_OUT = "leave it as it was to go on, or leave out --ckpt_path to start a new run"
 
 
 def check_same_model(choice: Choice, model: SequenceModule) -> None:
-    """Training goes on with the settings that it began with.
+    """Training resumes with the settings that it began with.
 
     Raises:
         ValueError: if a setting differs; the message names it.
     """
-    stored = dict(choice.content["hyper_parameters"])
+    stored = settings_of(choice.content, choice.checkpoint)
     if choice.content["model_class"] != type(model).__name__:
         old, new = choice.content["model_class"], type(model).__name__
         raise ValueError(f"{choice.checkpoint} holds a {old}, not a {new}; {_WAYS_OUT}")
@@ -140,6 +176,42 @@ def check_same_model(choice: Choice, model: SequenceModule) -> None:
         if key != "dt" and stored.get(key) != value:
             before = f"{choice.checkpoint} was trained with model.{key} {stored.get(key)}"
             raise ValueError(f"{before}, now it is {value}; {_WAYS_OUT}")
+
+
+def check_state(choice: Choice, model: SequenceModule, callbacks: Sequence[Callback]) -> None:
+    """What a checkpoint brings fits the run, before Lightning hands it to optimizer, schedule, loops and callbacks.
+
+    Raises:
+        ValueError: if it does not; the message names what differs.
+    """
+    content = choice.content
+    try:
+        training_state.check_weights(model, content["state_dict"])
+        training_state.check_counts(content)
+        training_state.check_callbacks(callbacks, content.get("callbacks", {}))
+        metrics = [metric.metric_state for metric in model.train_metrics()]
+        for part in (content.get("epoch_so_far", []), *content.get("epoch_so_far_of_each", [])):
+            training_state.check_metrics(metrics, part)
+        if type(model).configure_optimizers is SequenceModule.configure_optimizers:  # otherwise only the user knows
+            _check_optimizer(model, content)
+    except training_state.StateError as error:
+        raise ValueError(f"{choice.checkpoint} cannot be resumed from: {error}; use another checkpoint") from None
+
+
+def _check_optimizer(model: SequenceModule, content: Mapping[str, Any]) -> None:
+    optimizers, schedules = (content.get(name, []) for name in ("optimizer_states", "lr_schedulers"))
+    for name, states in (("optimizer_states", optimizers), ("lr_schedulers", schedules)):
+        if not isinstance(states, list) or len(states) > 1:  # none: imported weights, with which training begins anew
+            raise training_state.StateError(f"{name} must be a list of one state, got {str(states)[:60]}")
+    optimizer = model.make_optimizer()
+    for state in optimizers:
+        training_state.check_optimizer(optimizer, state)
+    for state in schedules:
+        steps = state.get("total_steps") if isinstance(state, Mapping) else None
+        schedule = model.make_schedule(optimizer, steps if isinstance(steps, int) and steps > 0 else 1)
+        if schedule is None:
+            raise training_state.StateError("lr_schedulers must be empty for a constant learning rate")
+        training_state.check_schedule(schedule, state)
 
 
 def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataModule) -> SequenceModule:
@@ -150,9 +222,10 @@ def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataMod
     """
     _check_rate(choice, data)
     kind = _kind(str(choice.content["model_class"]), configured)
-    settings = {**choice.content["hyper_parameters"], "dt": data.dt}
+    settings = {**settings_of(choice.content, choice.checkpoint), "dt": data.dt}
+    known = [*_SAMPLING, *(() if data.labelled else ("out_channels", "task"))]  # labels say the last two
     for fact in Facts._fields:
-        if fact not in _SAMPLING and settings[fact] != getattr(data, fact):
+        if fact not in known and settings[fact] != getattr(data, fact):
             raise ValueError(
                 f"{choice.checkpoint} was trained for {fact} {settings[fact]}, the data has {getattr(data, fact)}; "
                 "give the settings of the data that it was trained with (drop_rate and missing add channels)"
@@ -164,9 +237,24 @@ def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataMod
         )
     if state := choice.content.get("preprocessing"):
         data.use_statistics(Preprocessing.from_state(state))
-    model = kind(**settings)
-    model.load_state_dict(choice.content["state_dict"])
+    try:
+        model = kind(**settings)
+        model.load_state_dict(choice.content["state_dict"])
+    except (KeyError, TypeError, AttributeError, RuntimeError):
+        raise ValueError(
+            f"{choice.checkpoint} does not hold what its settings say: its weights are of another network"
+        ) from None
     return model
+
+
+def check_labels(command: str, data: SequenceDataModule) -> None:
+    """Only `predict` can do without labels.
+
+    Raises:
+        ValueError: if there are none; the message says what to do.
+    """
+    if not data.labelled and command != "predict":
+        raise ValueError(without_labels(Path(data.files[0])))
 
 
 def check_stamps(model: SequenceModule, data: SequenceDataModule) -> None:

@@ -11,7 +11,8 @@ from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 from ckcnn.cli.lightning_cli import CKCNNCLI
 from ckcnn.cli.quiet import make_quiet
-from ckcnn.models.sequence_module import DivergenceError
+from ckcnn.compat.torch import is_lost_process
+from ckcnn.models.finite_loss import DivergenceError
 from ckcnn.nn import keep_memory
 
 
@@ -19,7 +20,7 @@ def run(command: str, argv: Sequence[str]) -> int:
     """Runs a command.
 
     Returns:
-        0, or 1 if training diverged, or 143 if it was stopped by SIGTERM and can go on.
+        0, or 1 if training diverged or another process ended, or 143 if it was stopped by SIGTERM and can go on.
 
     Raises:
         ValueError: for a mistake of the user.
@@ -34,6 +35,16 @@ def run(command: str, argv: Sequence[str]) -> int:
     except DivergenceError as error:
         print(f"ckcnn: error: {error}", file=sys.stderr)
         return 1
+    except RuntimeError as error:
+        if is_lost_process(error):
+            print("ckcnn: error: another process of this run has ended; resume with --ckpt_path last", file=sys.stderr)
+            return 1
+        if not str(error).startswith("DataLoader worker"):
+            raise
+        raise ValueError(
+            f"a process that makes batches has died ({str(error).splitlines()[0]}); "
+            "--data.num_workers 0 does without, as does more shared memory (/dev/shm)"
+        ) from None
     except SIGTERMException:
         return 143  # 128 + SIGTERM, as a shell would report it
     return 0

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from rich.console import Console
 from rich.table import Table
 
@@ -16,6 +15,8 @@ from ckcnn import datamodules
 from ckcnn.cli.arguments import Parser
 from ckcnn.datamodules import Arrays, SequenceDataModule
 from ckcnn.hints import nearest
+from ckcnn.memory import in_words
+from ckcnn.presets import plain_value
 
 BENCHMARKS: dict[str, type[SequenceDataModule]] = {
     name: kind
@@ -84,7 +85,7 @@ def _assignment(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"--set wants OPTION=VALUE, got {text!r}")
-    return name, yaml.safe_load(value)
+    return name, plain_value(value)
 
 
 def _list(arguments: argparse.Namespace) -> None:
@@ -96,7 +97,7 @@ def _list(arguments: argparse.Namespace) -> None:
         module = _make(name, arguments)
         shape = f"{module.in_channels} x {module.horizon}"
         sizes = " / ".join(f"{size:,}" for size in module.sizes or ())
-        table.add_row(name, module.task, shape, sizes, _state(module), _readable(_bytes_on_disk(module)))
+        table.add_row(name, module.task, shape, sizes, _state(module), _size(module))
     Console(width=120, soft_wrap=True).print(table)
 
 
@@ -109,19 +110,13 @@ def _state(module: SequenceDataModule) -> str:
     return "absent" if len(absent) == len(module.files) else "incomplete"
 
 
-def _bytes_on_disk(module: SequenceDataModule) -> int:
+def _size(module: SequenceDataModule) -> str:
     """The size of the official files, and of everything prepared from them."""
     stem = module.cache_path.name.split("-")[0].removesuffix(".h5")
     paths = [*map(module.source, module.files), *module.cache.glob(f"{stem}*.h5")]
     files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
-    return sum(file.stat().st_size for file in files if file.is_file())
-
-
-def _readable(size: int) -> str:
-    value, units = float(size), ["B", "kB", "MB", "GB", "TB"]
-    while value >= 1000 and len(units) > 1:
-        value, units = value / 1000, units[1:]
-    return f"{value:.3g} {units[0]}" if size else "-"
+    size = sum(file.stat().st_size for file in files if file.is_file())
+    return in_words(size) if size else "-"
 
 
 def _prepare(module: SequenceDataModule) -> None:

@@ -36,7 +36,9 @@ def _parser() -> Parser:
         description="Writes what a trained language model takes for the continuation of a text.",
         epilog=f"example: {EXAMPLE} --temperature 0.8 --top_k 20",
     )
-    parser.add_argument("--ckpt_path", type=Path, required=True, metavar="RUN", help="the run folder of the model")
+    parser.add_argument(
+        "--ckpt_path", type=Path, required=True, metavar="RUN", help="a run folder, a checkpoint, or an exported folder"
+    )
     parser.add_argument("--prompt", required=True, metavar="TEXT", help="the text to continue")
     parser.add_argument("--length", type=int, default=500, help="characters to write (default: 500)")
     parser.add_argument(

@@ -7,29 +7,56 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+from jsonargparse import get_loader, set_loader
 from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+from lightning_fabric.utilities.exceptions import MisconfigurationException
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_only
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import EarlyStopping
-from pytorch_lightning.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
-from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 
-from ckcnn import presets
+from ckcnn import presets, safe_yaml
 from ckcnn.cli import predictions
-from ckcnn.cli.choice import Choice, check_same_model, check_stamps, choose, layers_of, load_model
+from ckcnn.cli.choice import (
+    Choice,
+    check_labels,
+    check_same_cycle,
+    check_same_model,
+    check_stamps,
+    check_state,
+    choose,
+    layers_of,
+    load_model,
+)
 from ckcnn.cli.messages import explain
 from ckcnn.cli.quiet import ProgressBar
+from ckcnn.cli.stored_settings import StoredSettings
+from ckcnn.cli.trainer_options import check_nodes, check_trainer, keep_whole_numbers, refusal
 from ckcnn.datamodules import SequenceDataModule
 from ckcnn.datamodules.sequences import Facts
 from ckcnn.files import check_output
 from ckcnn.models.baselines import count_parameters
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.presets import Layers
+from ckcnn.runs import checkpoints, lock
 from ckcnn.runs import results_file as writing
+from ckcnn.runs.beginning import BeginRun, LateTensorBoard
 from ckcnn.runs.callbacks import run_callbacks
 from ckcnn.runs.checkpoint_io import SafeCheckpointIO
 from ckcnn.runs.folder import RunFolder
 from ckcnn.tasks import TASKS
+
+_MODE = "yaml within limits"  # of the argument parser
+
+
+def _load(text: str) -> Any:
+    """What the argument parser reads values and files with, those that a configuration names included."""
+    safe_yaml.check(text, "a value of the command line, or a file that it names,")
+    return get_loader("yaml")(text)
+
+
+set_loader(_MODE, _load, (safe_yaml.NotYAMLError, yaml.YAMLError))
 
 
 class CKCNNCLI(LightningCLI):
@@ -44,18 +71,21 @@ class CKCNNCLI(LightningCLI):
     layers: Layers
     model: SequenceModule
     datamodule: SequenceDataModule
+    begin: BeginRun
+    stored_cache = False  # whether only the file of a run says where prepared data goes
+    new: RunFolder | None = None  # the folder that this process has made
 
     def __init__(self, command: str, args: list[str]) -> None:
         self.command = command
         super().__init__(
             SequenceModule,
             SequenceDataModule,
-            save_config_callback=SaveConfigCallback if command == "fit" else None,
-            save_config_kwargs={"overwrite": True},
+            save_config_callback=None,  # Lightning's own would write before the run is accepted
             seed_everything_default=0,
             parser_kwargs={
                 "prog": f"ckcnn {command}",
                 "exit_on_error": False,
+                "parser_mode": _MODE,
                 "default_config_files": [str(presets.BASE)],
                 "allow_abbrev": False,
             },
@@ -90,10 +120,15 @@ class CKCNNCLI(LightningCLI):
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Parse presets, overlays and flags, with the preset's values for the row of the paper that they fit."""
         self.layers = layers_of(args)
+        if self.command != "fit":
+            stored = StoredSettings.of(self.layers)
+            self.layers, self.stored_cache = stored.layers, stored.names_cache
         try:
             self.config = parser.parse_args(self.layers.with_row().arguments())
         except (ArgumentError, TypeError) as error:
             raise ValueError(explain(error, self.command)) from None
+        keep_whole_numbers(self.config, self.layers.with_row().merged())
+        check_trainer(self.config)
         if given := [word for word in args if word.split("=")[0] in {f"--model.{fact}" for fact in Facts._fields}]:
             raise ValueError(f"{given[0]} is a fact of the data and cannot be set; change the settings of the data")
         if missing := self.layers.missing_row():
@@ -116,7 +151,10 @@ class CKCNNCLI(LightningCLI):
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Adds what keeps the work of a run, and where it goes."""
+        check_labels(self.command, self.datamodule)
         check_stamps(self.model, self.datamodule)
+        if self.command == "fit" and self.choice.checkpoint:
+            check_same_model(self.choice, self.model)
         self.config.monitor = {"metric": self.model.task.monitor, "mode": self.model.task.mode}
         settings = self.config_init["trainer"]
         plugins: list[Any] = [SafeCheckpointIO(), *_as_list(settings["plugins"])]
@@ -124,33 +162,31 @@ class CKCNNCLI(LightningCLI):
             plugins.append(SLURMEnvironment(auto_requeue=False))  # Lightning's own would write elsewhere
         kwargs |= {"plugins": plugins, "logger": False}
         if self.command == "fit":
-            kwargs |= {"logger": [self._tensorboard(), *_as_list(settings["logger"])]}
-            seed = int(self.config["seed_everything"])
-            ours = run_callbacks(self._run_folder(), self.model.monitor, self.model.task.mode, seed)
-            kwargs |= {"callbacks": [*_as_list(settings["callbacks"]), *ours]}
+            run = self._run_folder()
+            log = LateTensorBoard(run, self.choice.steps or None)
+            self.begin = BeginRun(run, lambda: self.parser.dump(self.config, skip_none=False), log)
+            ours = run_callbacks(run, self.model.monitor, self.model.task.mode, int(self.config["seed_everything"]))
+            kwargs |= {"logger": [log, *_as_list(settings["logger"])]}
+            kwargs |= {"callbacks": [*_as_list(settings["callbacks"]), self.begin, *ours]}
             if settings["enable_progress_bar"] is not False:
                 kwargs["callbacks"].append(ProgressBar())
         elif self.command == "predict":
             kwargs |= {"devices": 1, "num_nodes": 1}
         try:
-            return super().instantiate_trainer(**kwargs)
-        except BaseException:
-            if self.command == "fit":
-                self._run_folder().remove_if_empty()
+            trainer = super().instantiate_trainer(**kwargs)
+        except BaseException as error:
+            self._remove_new()
+            if isinstance(error, MisconfigurationException | TypeError | ValueError | KeyError):
+                raise ValueError(refusal(error)) from None
             raise
-
-    def _tensorboard(self) -> TensorBoardLogger:
-        path, steps = self._run_folder().path, self.choice.steps
-        place = (path.parent.parent, path.parent.name, path.name)
-        return TensorBoardLogger(*place, default_hp_metric=False, purge_step=steps or None)
+        return trainer
 
     def after_instantiate_classes(self) -> None:
-        """Training goes on with the same settings; everything else takes the settings of the checkpoint."""
+        """Training resumes with the same settings; everything else takes the settings of the checkpoint."""
         self.model.preset = self.choice.name
         if self.command != "fit":
+            self.datamodule.may_prepare = not self.stored_cache
             self.model = load_model(self.choice, self.model, self.datamodule)
-        elif self.choice.checkpoint:
-            check_same_model(self.choice, self.model)
 
     def execute(self) -> None:
         """Does what the command says."""
@@ -158,19 +194,27 @@ class CKCNNCLI(LightningCLI):
             try:
                 self._fit()
             finally:
-                self._run_folder().remove_if_empty()
+                if not self.begin.begun:
+                    self._remove_new()
+                lock.release()
         elif self.command == "predict":
             batches: Any = self.trainer.predict(self.model, self.datamodule)
-            print(predictions.write(Path(self.config.output), batches))
+            print(predictions.write(Path(self.config.output), batches, self.datamodule.labelled))
         else:
             (metrics,) = getattr(self.trainer, self.command)(self.model, self.datamodule, verbose=False)
             self._report(dict(metrics))
 
     def _fit(self) -> None:
         run = self._run_folder()
-        if self.choice.finished:
-            rank_zero_info(f"{run.path} is finished; leave out --ckpt_path to start a new run")
+        check_nodes(self.trainer.num_nodes)
+        if self.choice.checkpoint:
+            check_state(self.choice, self.model, self.trainer.callbacks)  # type: ignore[attr-defined]
+        finished = checkpoints.why_finished(self.choice.content, self.trainer.max_epochs, self.trainer.max_steps)
+        if finished:
+            place = self.choice.checkpoint if self.choice.run == self.new else run.path
+            rank_zero_info(f"{place} is finished: {finished}; leave out --ckpt_path to start a new run")
             return
+        check_same_cycle(self.choice, self.config, self.model)
         size = count_parameters(self.model)
         rank_zero_info(f"{type(self.model).__name__} with {size:,} parameters, run folder {run.path}")
         self.trainer.fit(self.model, self.datamodule, ckpt_path=self.choice.checkpoint, weights_only=True)
@@ -196,12 +240,18 @@ class CKCNNCLI(LightningCLI):
     def _run_folder(self) -> RunFolder:
         """The folder of the run, made when it is first asked for."""
         run, parent = self.choice.run, Path(self.config.runs) / self.choice.name
-        if run is None:  # one process makes the folder, the others write nothing
-            run = (
-                RunFolder.create(parent) if getattr(rank_zero_only, "rank", 0) == 0 else RunFolder(parent / "version_0")
-            )
-            self.choice = replace(self.choice, run=run)
+        if run is None and getattr(rank_zero_only, "rank", 0) == 0:
+            run = self.new = RunFolder.create(parent)
+            if self.command == "fit":
+                lock.hold(run)
+        run = run or RunFolder(parent / "version_0")  # of another process, which writes nothing
+        self.choice = replace(self.choice, run=run)
         return run
+
+    def _remove_new(self) -> None:
+        """Leave nothing behind where nothing was done."""
+        if self.new is not None:
+            self.new.remove()
 
 
 def _as_list(value: Any) -> list[Any]:

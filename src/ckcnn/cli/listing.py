@@ -19,7 +19,7 @@ def main(argv: Sequence[str]) -> int:
         print("usage: ckcnn presets\n\nLists the presets with their number of parameters and the figure of the paper.")
         return 0
     if argv:
-        raise ValueError(f"ckcnn presets takes no arguments, got {' '.join(argv)}")
+        raise ValueError(f"ckcnn presets takes no arguments, got {' '.join(argv)!r}")
     table = Table("ckcnn fit --config ...", "parameters", "paper", box=None, pad_edge=False)
     table.columns[1].justify = "right"
     for command, paper in rows():

@@ -13,12 +13,16 @@ from ckcnn.datamodules.sequences import Facts
 from ckcnn.hints import nearest
 
 TOP = ("config", "model", "data", "trainer", "ckpt_path", "name", "runs", "output", "seed_everything")
+_ALONE = (*TOP, "paper", "variants", "monitor", "early_stopping", "input")
 _FACTS = set(Facts._fields)  # the data gives them
 _WORDS = {
     "int": "a whole number",
     "float": "a number",
     "bool": "true or false",
     "str": "a text",
+    "dict": "settings by name, such as {name: value}",
+    "list": "a list",
+    "Iterable": "a list",
 }
 
 
@@ -63,16 +67,29 @@ def _bad_value(match: re.Match[str], text: str) -> str:
     choices = [choice for literal in literals for choice in literal.split(", ")]
     classes = dict.fromkeys(re.findall(errors.TYPE, rest))
     kinds = [_WORDS[name] for name in classes if name in _WORDS]
-    value = re.search(errors.VALUE, rest)
-    flag = f"--{key}" if "." in key or key in TOP else f"--{_part(text)}.{key}"
-    wanted = " or ".join([*choices, *kinds])
-    return f"{flag} must be {wanted}, got {value.group(1).strip() if value else 'something else'}"
+    if named := re.search(errors.NO_SUBCLASS, rest):
+        kinds.insert(0, f"the name of a {named.group(1)}, with its init_args if it has any")
+    value = re.search(errors.VALUE, rest, re.DOTALL)
+    flag = f"--{key}" if "." in key or key in _ALONE else f"--{_part(text)}.{key}"
+    wanted = " or ".join(dict.fromkeys([*choices, *kinds])) or "of another kind"
+    return f"{flag} must be {wanted}, got {_said(value.group(1)) if value else 'something else'}"
+
+
+def _said(value: str) -> str:
+    """What was given, as one would write it; the parser shows some values as objects of its own."""
+    value = re.sub(r"NestedArg\(key='\w+', val=(.*?)\)$", r"\1", value.splitlines()[0].strip()) if value.strip() else ""
+    if not value or value.startswith("Namespace("):
+        return "something else" if value else "an empty text"
+    return value if len(value) <= 60 else f"{value[:57]}..."
 
 
 def _no_class(match: re.Match[str], text: str) -> str:
     part, name = _part(text), match.group(1)
+    if part == "trainer":
+        flag = re.findall(errors.KEY, text)[-1]
+        return f"--{flag} must name a class of Lightning or of your own, such as package.Class, got {_said(name)}"
     known = list(ckcnn.MODELS) if part == "model" else [n for n in datamodules.__all__ if n[0].isupper()]
-    return f"there is no {part} {name}; {nearest(name, known)}"
+    return f"there is no {part} {_said(name)}; {nearest(name, known)}"
 
 
 def _missing(match: re.Match[str], text: str) -> str:

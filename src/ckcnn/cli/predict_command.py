@@ -15,7 +15,7 @@ from ckcnn.files import check_output
 from ckcnn.formatting import count
 from ckcnn.inference import TrainedModel, load
 from ckcnn.inference.answers import write_answers
-from ckcnn.runs.folder import RunFolder
+from ckcnn.runs.folder import RunFolder, check_name
 
 
 def main(argv: Sequence[str]) -> int:
@@ -69,11 +69,11 @@ def _model(options: Any) -> Path:
     name = options.name or (Path(options.config).stem if options.config else None)
     if name is None:
         raise ValueError("name the model with --ckpt_path RUN, or its preset with --config; see ckcnn predict --help")
-    parent = Path(options.runs) / name
-    runs = RunFolder.all(parent)
-    if not runs:
-        raise ValueError(f"there is no run in {parent}; train one with ckcnn fit, or give --ckpt_path")
-    return runs[-1].checkpoint(options.ckpt_path or "best")
+    parent = Path(options.runs) / check_name(name)
+    run = RunFolder.trained(parent)
+    if run is None:
+        raise ValueError(f"there is no trained run in {parent}; train one with ckcnn fit, or give --ckpt_path")
+    return run.checkpoint(options.ckpt_path or "best")
 
 
 def _recordings(model: TrainedModel, source: Path, options: Any) -> Any:

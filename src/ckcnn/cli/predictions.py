@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,19 +16,21 @@ from ckcnn.files import replacing
 from ckcnn.tasks import IGNORED
 
 
-def write(path: Path, batches: Sequence[tuple[Tensor, Tensor]]) -> str:
+def write(path: Path, batches: Sequence[tuple[Tensor, Tensor]], labelled: bool = True) -> str:
     """Writes predictions and targets, and says so.
 
     An NPZ file holds the arrays ``predictions`` and ``targets``, filled up with -100 where sequences are shorter. A CSV
     file has the columns ``sequence``, ``step`` (or ``output``, if one value is predicted at a time), ``target`` and
-    ``prediction``; steps whose target does not count are left out.
+    ``prediction``; steps whose target does not count are left out. Without labels there are no targets.
     """
     predictions, targets = (_stack([batch[part] for batch in batches]) for part in (0, 1))
     with replacing(path) as file:
         if path.suffix == ".npz":
-            np.savez_compressed(file, predictions=predictions.numpy(), targets=targets.numpy())
+            arrays: dict[str, Any] = {"predictions": predictions.numpy()}
+            arrays |= {"targets": targets.numpy()} if labelled else {}
+            np.savez_compressed(file, **arrays)
         else:
-            file.write(_table(predictions, targets).encode())
+            file.write(_table(predictions, targets, labelled).encode())
     return f"predictions for {len(targets):,} sequences written to {path}"
 
 
@@ -38,15 +41,12 @@ def _stack(batches: list[Tensor]) -> Tensor:
     return torch.cat([pad(b, (0, longest - b.shape[-1]), value=IGNORED) if longest else b for b in batches]).cpu()
 
 
-def _table(predictions: Tensor, targets: Tensor) -> str:
+def _table(predictions: Tensor, targets: Tensor, labelled: bool) -> str:
+    place = [] if targets.dim() == 1 else ["output" if targets.is_floating_point() else "step"]
+    index = (targets != IGNORED).nonzero() if place else torch.arange(len(targets))[:, None]
+    chosen = [part[tuple(index.T)].tolist() for part in ((targets, predictions) if labelled else (predictions,))]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    if targets.dim() == 1:
-        writer.writerow(["sequence", "target", "prediction"])
-        writer.writerows(zip(range(len(targets)), targets.tolist(), predictions.tolist(), strict=True))
-        return text.getvalue()
-    writer.writerow(["sequence", "output" if targets.is_floating_point() else "step", "target", "prediction"])
-    index = (targets != IGNORED).nonzero()
-    chosen = zip(index.tolist(), targets[tuple(index.T)].tolist(), predictions[tuple(index.T)].tolist(), strict=True)
-    writer.writerows([*place, target, prediction] for place, target, prediction in chosen)
+    writer.writerow(["sequence", *place, *(["target"] if labelled else []), "prediction"])
+    writer.writerows([*where, *values] for where, *values in zip(index.tolist(), *chosen, strict=True))
     return text.getvalue()

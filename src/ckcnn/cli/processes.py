@@ -104,6 +104,11 @@ class CommandProcess:
         self.process.join()
         return self.process.exitcode in (-signal.SIGTERM, 128 + signal.SIGTERM)
 
+    def was_killed(self) -> bool:
+        """Whether a signal ended it that it could do nothing about, such as SIGKILL, or a crash."""
+        self.process.join()
+        return (self.process.exitcode or 0) < 0 and not self.was_terminated()
+
     def failure(self) -> str:
         """Why it ended, in one line; empty if it ended well."""
         self.process.join()
@@ -111,7 +116,9 @@ class CommandProcess:
         if code == 0:
             return ""
         if code == -signal.SIGKILL:
-            return "killed by signal 9, most likely because the memory ran out"
+            return "killed by signal 9, by somebody or because the memory ran out"
+        if code < 0:
+            return f"ended by signal {-code}"
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
         return lines[-1].removeprefix("ckcnn: error: ") if lines else f"ended with exit code {code}"
 
@@ -137,7 +144,7 @@ def _run(arguments: list[str], log: Path, environment: dict[str, str], threads: 
 
 
 def _end_with_the_parent() -> None:
-    """Without it nobody waits for this process, and another one may already go on with its work."""
+    """Without it nobody waits for this process, and another may already have resumed its work."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import warnings
 from typing import Any
 
@@ -39,6 +40,13 @@ def make_quiet() -> None:
             logging.getLogger(logger).addFilter(_is_news)
     for message in _HARMLESS:
         warnings.filterwarnings("ignore", message=message)
+    threading.excepthook = _without_disk_errors
+
+
+def _without_disk_errors(failed: threading.ExceptHookArgs) -> None:
+    """Print no traceback of the thread that writes TensorBoard's log: its logger hears of the error and says so."""
+    if not isinstance(failed.exc_value, OSError):
+        threading.__excepthook__(failed)
 
 
 def _is_news(record: logging.LogRecord) -> bool:

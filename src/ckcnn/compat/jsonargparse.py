@@ -18,6 +18,9 @@ UNKNOWN_KEY = r"(?:Key|Option) '?([\w.]+)'? is not (?:expected|accepted)"
 NO_CLASS = r"Expected a dot import path string: (\S+)"
 """There is no class of this name: the name."""
 
+NO_SUBCLASS = r"(?:Not a valid subclass of|does not correspond to a subclass of) (\w+)"
+"""A class, or what stands for one, is not of the right kind: the name of the base class."""
+
 BAD_VALUE = r"[Pp]arser key .*(?:Got|Given) value:"
 """A value has the wrong type; the details are found with the patterns below."""
 
@@ -30,7 +33,7 @@ KEY = r"[Pp]arser key \"([\w.]+)\":"
 LITERAL = r"Expected a typing\.Literal\[(.*?)\]"
 """The values that a literal type allows, separated by a comma and a space."""
 
-TYPE = r"Expected an? <class '(\w+)'>"
+TYPE = r"Expected an? <class '(?:[\w.]+\.)?(\w+)'>"
 """A type that is allowed."""
 
 VALUE = r"(?:Got|Given) value: (.*)"

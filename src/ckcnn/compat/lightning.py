@@ -23,6 +23,17 @@ def stop_after_this_step(trainer: Trainer) -> None:
     trainer._signal_connector.received_sigterm = True
 
 
+def take_over_sigterm(trainer: Trainer) -> bool:
+    """Return whether Lightning's own handler has noted SIGTERM, and make it forget it.
+
+    Private: the same flag. Lightning would stop after the next batch, also if its gradients are being accumulated and
+    are in no checkpoint.
+    """
+    received = bool(trainer.received_sigterm)
+    trainer._signal_connector.received_sigterm = False
+    return received
+
+
 def batches_done(trainer: Trainer) -> int:
     """Return how many batches were trained on since the run began, before it was resumed included.
 
@@ -30,3 +41,12 @@ def batches_done(trainer: Trainer) -> int:
     gradients are accumulated.
     """
     return int(trainer.fit_loop.total_batch_idx)
+
+
+def ask_no_process_about_sigterm(trainer: Trainer) -> None:
+    """Keep Lightning from asking the first process before every step whether it got SIGTERM.
+
+    Private: a method of the training loop that costs a collective operation and, on a GPU, a wait for it. It is not
+    needed where `ckcnn.runs.sigterm` stops all processes together.
+    """
+    trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None  # type: ignore[method-assign]

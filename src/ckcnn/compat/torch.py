@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 from torch._subclasses.fake_tensor import FakeTensor
 
 
@@ -13,6 +13,14 @@ def is_fake(tensor: Tensor) -> bool:
     Private: the class of such tensors, which exporters and shape checks run a network with.
     """
     return isinstance(tensor, FakeTensor)
+
+
+def is_lost_process(error: RuntimeError) -> bool:
+    """Tell whether an error says that another process of `torch.distributed` is gone.
+
+    Undocumented: NCCL and the store have classes of errors, gloo is named in the text of a plain one.
+    """
+    return isinstance(error, distributed.DistError) or "/gloo/" in str(error)
 
 
 def transforms_are_active() -> bool:

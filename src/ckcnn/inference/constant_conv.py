@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-DIRECT_LAGS = 32  # below, the many small steps of a transform are not worth it; a guess, not tuned
+DIRECT_LAGS = 64  # up to here a plain convolution is as fast or faster, within 5 % (python -m benchmarks.export --lags)
 
 
 class SampledKernel(NamedTuple):
@@ -63,6 +63,30 @@ class DirectConv(nn.Module):
         """Convolves ``(B, I, T) -> (B, O, T)``; the kernel was sampled for a step, `dt` is not looked at."""
         kernel = (self.weight @ self.basis).view(self.out_channels, self.in_channels, -1)
         return F.conv1d(F.pad(x, self.padding), kernel, self.bias)
+
+
+class DepthwiseConv(nn.Module):
+    """A plain convolution of each channel with its own kernel, for signals of any length.
+
+    Args:
+        kernel: ``(C, L)``; index ``j`` is lag ``j - ahead``, in samples.
+        bias: ``(C,)``, or None.
+        ahead: number of lags that lie in the future.
+    """
+
+    kernel: Tensor
+    bias: Tensor | None
+
+    def __init__(self, kernel: Tensor, bias: Tensor | None, ahead: int) -> None:
+        super().__init__()
+        channels, lags = kernel.shape
+        self.channels, self.padding = channels, (lags - 1 - ahead, ahead)
+        self.register_buffer("kernel", kernel.flip(-1)[:, None].float())
+        self.register_buffer("bias", None if bias is None else bias.float())
+
+    def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None) -> Tensor:
+        """Convolves ``(B, C, T) -> (B, C, T)``; the kernel was sampled for a step, `dt` is not looked at."""
+        return F.conv1d(F.pad(x, self.padding), self.kernel, self.bias, groups=self.channels)
 
 
 class BlockConv(nn.Module):

@@ -19,44 +19,26 @@ import torch
 from torch import Tensor, nn
 
 import ckcnn
-from ckcnn.datamodules.preprocessing import Preprocessing as TrainedOn
-from ckcnn.datamodules.transforms import STD_EPSILON
+from ckcnn.datamodules.features import INT16, frames
+from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.files import check_output, replacing
-from ckcnn.inference.constant_conv import DIRECT_LAGS, BlockConv, DirectConv, SampledKernel
+from ckcnn.inference.constant_conv import DIRECT_LAGS, BlockConv, DepthwiseConv, DirectConv, SampledKernel
+from ckcnn.inference.intake import raw_channels
+from ckcnn.inference.model import TrainedModel
+from ckcnn.inference.preparation import Preparation
+from ckcnn.inference.real_cepstra import RealCepstra
+from ckcnn.memory import check_room
 from ckcnn.models.baselines import BaselineNet
-from ckcnn.nn import CKConv, CKNet, CKTextNet
+from ckcnn.models.networks import convolutions
+from ckcnn.nn import CKConv, CKNet, CKTextNet, DepthwiseCKConv
 from ckcnn.nn.block import PointwiseConv
 from ckcnn.nn.checks import check_counts, check_dt
 from ckcnn.reference.convolution import ReferenceConv
-from ckcnn.results.learned import network_of
-from ckcnn.runs import checkpoints
 from ckcnn.tasks import TASKS
 
-ANY_LENGTH_LAGS = 1024  # up to here a plain convolution, which takes signals of any length, is affordable
-
-
-@dataclass(frozen=True)
-class Preprocessing:
-    """What lies between a measured signal and the network.
-
-    Attributes:
-        mean: broadcastable over ``(B, C, T)``, or None.
-        std: the same; both or neither.
-        order: permutation of time ``(T,)``, or None.
-        mask: whether a last channel says where something was observed; missing values are NaN.
-    """
-
-    mean: Tensor | None = None
-    std: Tensor | None = None
-    order: Tensor | None = None
-    mask: bool = False
-
-    @property
-    def length(self) -> int | None:
-        """The one length that it fits, or None for any."""
-        if self.order is not None:
-            return len(self.order)
-        return self.mean.shape[-1] if self.mean is not None and self.mean.shape[-1] > 1 else None
+# Up to here a plain convolution, which takes signals of any length, is affordable: 7 to 16 times the time of transforms
+# at the most (python -m benchmarks.export --lags).
+ANY_LENGTH_LAGS = 1024
 
 
 @dataclass(frozen=True)
@@ -67,9 +49,13 @@ class Description:
         task: kind of problem.
         in_channels: channels of the input; 0 for tokens.
         length: of all signals, or None for any length.
-        dt: sampling step in training samples.
+        dt: sampling step, in steps of the training sequences.
         raw: whether the input is as it was measured; otherwise it is what the network was trained on.
+        inputs: names of the inputs.
         outputs: names of the outputs.
+        channels: names of the channels, if they are known.
+        classes: names of the classes (of text, the characters), if they are known.
+        rate: samples per second of sound, given in [-1, 1]; None for other signals.
         ckcnn: version that wrote the file.
     """
 
@@ -78,49 +64,30 @@ class Description:
     length: int | None
     dt: float
     raw: bool
+    inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    channels: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    rate: int | None = None
     ckcnn: str = ckcnn.__version__
 
 
-def preprocessing_of(checkpoint: Mapping[str, Any]) -> Preprocessing | None:
-    """Read how signals were prepared for the network of a checkpoint, or return None if it does not say.
-
-    Raises:
-        ValueError: if it was done in a way that the graph cannot repeat.
-    """
-    if not isinstance(checkpoint.get("preprocessing"), Mapping):
-        return None
-    trained = TrainedOn.from_state(checkpoint["preprocessing"])
-    if trained.missing == "counts" or (trained.missing == "mask" and trained.sporadic < trained.channels):
-        raise ValueError(
-            "the network was trained with counts of observations, or with channels that hold for a whole sequence, "
-            "which an exported graph cannot make; use ckcnn.load(...).predict, or export a folder"
-        )
-    origin, unit = torch.tensor(trained.origin)[:, None], torch.tensor(trained.unit)[:, None]
-    mean, std = trained.mean, trained.std
-    if mean is None or std is None:
-        plain = set(trained.origin) == {0.0} and set(trained.unit) == {1.0}
-        mean, std = (None, None) if plain else (origin, unit - STD_EPSILON)  # the graph adds it again
-    else:
-        mean, std = origin + unit * mean, unit * (std + STD_EPSILON) - STD_EPSILON
-    return Preprocessing(mean, std, trained.order, trained.missing == "mask")
-
-
-def export_checkpoint(path: Path, output: Path, length: int | None = None, dt: float = 1.0) -> Description:
-    """Export the network of a checkpoint.
-
-    Args:
-        path: the checkpoint.
-        output: ends in ``.onnx`` or ``.pt2``.
-        length: of all signals; by default any, or that of training where a plain convolution would take too long.
-        dt: sampling step in training samples.
+def export_model(model: TrainedModel, output: Path, length: int | None = None, dt: float = 1.0) -> Description:
+    """Export a trained model, which takes raw values; see `export_network`.
 
     Raises:
         ValueError: if it cannot be exported; the message says why.
     """
-    content = checkpoints.load(path)
-    net, task = _network(content, path)
-    return export_network(net, output, task, length, dt, preprocessing_of(content))
+    sizes = [_kernels(layer) for layer in convolutions(model.net).values()]
+    advice = "give a smaller --length"
+    check_room(f"a graph for signals of {length} samples", 4 * (length or 0) * max(sizes, default=1), advice)
+    name = next(name for name, task in TASKS.items() if task is model.task)
+    return export_network(model.net, output, name, length, dt, model.trained)
+
+
+def _kernels(layer: CKConv | DepthwiseCKConv) -> int:
+    """How many kernels a layer has."""
+    return layer.channels if isinstance(layer, DepthwiseCKConv) else layer.in_channels * layer.out_channels
 
 
 def export_network(
@@ -129,17 +96,22 @@ def export_network(
     task: str,
     length: int | None = None,
     dt: float = 1.0,
-    preprocessing: Preprocessing | None = None,
+    trained: Preprocessing | None = None,
 ) -> Description:
-    """Export a network; see `export_checkpoint`.
+    """Export a network.
 
     Args:
         net: a `CKNet`, a `CKTextNet` or the network of a baseline.
         output: ends in ``.onnx`` or ``.pt2``.
         task: kind of problem, which decides what the second output is.
-        length: of all signals.
-        dt: sampling step in training samples.
-        preprocessing: what the graph does to a measured signal before the network sees it.
+        length: of all signals; by default any, or that of training where a plain convolution would take too long or
+            something depends on the length.
+        dt: sampling step, in steps of the training sequences.
+        trained: what training did to raw sequences, which becomes part of the graph; without it the graph takes what
+            the network takes.
+
+    Raises:
+        ValueError: if it cannot be exported; the message says why.
     """
     check_output(output, ".onnx", ".pt2")
     _check_packages(output)
@@ -148,13 +120,13 @@ def export_network(
         check_counts(length=length)
     if type(net) not in (CKNet, CKTextNet, BaselineNet):
         raise ValueError(f"a {type(net).__name__} cannot be exported; CKNet, CKTextNet, GRU, LSTM and TCN can")
-    if isinstance(net, CKNet) and net.readout == "last_valid":
-        raise ValueError('readout "last_valid" needs the length of each sequence, which no exported graph takes')
-    length = _length(net, length, dt, preprocessing)
-    graph = Graph(net, task, length, dt, preprocessing).eval()
+    if trained is not None:
+        _check_exportable(trained, dt)
+    length = _length(net, length, dt, trained)
+    graph = Graph(net, task, length, dt, trained).eval()
     program = _trace(graph, length)
-    described = Description(task, graph.in_channels, length, dt, preprocessing is not None, graph.outputs)
-    data = _onnx(program, graph, described) if output.suffix == ".onnx" else _pt2(program, described)
+    described = graph.description()
+    data = _onnx(program, described) if output.suffix == ".onnx" else _pt2(program, described)
     with replacing(output) as file:
         file.write(data)
     return described
@@ -167,45 +139,68 @@ class Graph(nn.Module):
         net: the network; it is copied.
         task: kind of problem.
         length: of all signals, or None.
-        dt: sampling step.
-        preprocessing: what happens to a measured signal, or None.
+        dt: sampling step, in steps of the training sequences.
+        trained: what training did to raw sequences, or None.
     """
 
-    mean: Tensor | None
-    scale: Tensor | None
-    order: Tensor | None
-
-    def __init__(
-        self, net: nn.Module, task: str, length: int | None, dt: float, preprocessing: Preprocessing | None
-    ) -> None:
+    def __init__(self, net: nn.Module, task: str, length: int | None, dt: float, trained: Preprocessing | None) -> None:
         super().__init__()
-        self.task, self.tokens = TASKS[task], TASKS[task].from_tokens
-        self.net = with_constant_kernels(net, length, dt)
-        given = preprocessing or Preprocessing()
-        self.mask = given.mask
-        self.in_channels = 0 if self.tokens else _in_channels(net) - self.mask
-        self.register_buffer("mean", given.mean)
-        self.register_buffer("scale", None if given.std is None else given.std + STD_EPSILON)
-        self.register_buffer("order", given.order)
-        names = ("scores", "probabilities") if self.task.target == "class" else ("values",)
-        self.outputs: tuple[str, ...] = names
+        self.task, self.tokens = task, TASKS[task].from_tokens
+        self.length, self.dt, self.trained = length, dt, None if self.tokens else trained
+        self.classes = () if trained is None else trained.classes or tuple(trained.vocabulary)
+        steps, step = length, dt
+        if self.trained is not None:
+            settings = self.trained.features
+            self.features = None if settings is None else RealCepstra(settings, self.trained.rate)
+            self.prepare = Preparation.of(self.trained, _frames(length, settings), dt)
+            steps, step = _steps(self.prepare), self.prepare.dt
+        self.net = with_constant_kernels(net, steps, step)
+        self.in_channels = 0 if self.tokens else raw_channels(self.trained) if self.trained else _in_channels(net)
+        needs_lengths = self.trained.varying if self.trained else getattr(net, "readout", None) == "last_valid"
+        self.inputs = ("tokens" if self.tokens else "signal", *(["lengths"] if needs_lengths else []))
+        self.outputs = ("scores", "probabilities") if TASKS[task].target == "class" else ("values",)
 
-    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+    @property
+    def shortest(self) -> int:
+        """The least number of raw steps of a signal of any length."""
+        if self.trained is None:
+            return 1
+        return self.features.shortest if self.features is not None else self.prepare.pipeline.stride + 1
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, ...]:
         """Maps ``(B, C, T)``, or tokens ``(B, T)``, to the scores and, for classes, their probabilities."""
-        scores = self.net(x if self.tokens else self._prepare(x))
-        if self.task.target != "class":
+        if self.trained is not None:
+            x, lengths = self._prepared(x, lengths, self.trained)
+        scores = self.net(x) if lengths is None else self.net(x, lengths=lengths)
+        task = TASKS[self.task]
+        if task.target != "class":
             return (scores,)
-        return scores, scores.sigmoid() if self.task.one_logit else scores.softmax(1)
+        return scores, scores.sigmoid() if task.one_logit else scores.softmax(1)
 
-    def _prepare(self, x: Tensor) -> Tensor:
-        """As `ckcnn.datamodules.pipeline` does: standardise, fill in zeros, permute, add the mask."""
-        observed = x == x  # only NaN differs from itself
-        if self.mean is not None and self.scale is not None:
-            x = (x - self.mean) / self.scale
-        if self.mask:
-            x = torch.where(observed, x, torch.zeros_like(x))
-            x = torch.cat([x, observed.any(1, keepdim=True).to(x)], dim=1)
-        return x if self.order is None else x.index_select(-1, self.order)
+    def _prepared(self, x: Tensor, lengths: Tensor | None, trained: Preprocessing) -> tuple[Tensor, Tensor | None]:
+        if self.features is not None:
+            x = self.features(x[:, 0])
+        elif trained.rate is not None:
+            x = x * INT16  # as training stored it
+        steps = torch.zeros(x.shape[0], x.shape[-1])  # where the answers are; the caller knows
+        batch = self.prepare(x, steps, lengths)
+        return batch.x, batch.lengths
+
+    def description(self) -> Description:
+        """What a user has to know."""
+        trained = self.trained
+        return Description(
+            task=self.task,
+            in_channels=self.in_channels,
+            length=self.length,
+            dt=self.dt,
+            raw=trained is not None,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            channels=trained.channel_names if trained else (),
+            classes=self.classes,
+            rate=trained.rate if trained else None,
+        )
 
 
 def with_constant_kernels(net: nn.Module, length: int | None, dt: float) -> nn.Module:
@@ -213,7 +208,7 @@ def with_constant_kernels(net: nn.Module, length: int | None, dt: float) -> nn.M
     net = copy.deepcopy(net).eval().requires_grad_(False)
     for parent in list(net.modules()):
         for name, child in parent.named_children():
-            if isinstance(child, CKConv):
+            if isinstance(child, CKConv | DepthwiseCKConv):
                 setattr(parent, name, _constant(child, length, dt))
             elif isinstance(child, PointwiseConv):  # its product asks for the size of the batch as a number
                 plain = nn.Conv1d(child.in_channels, child.out_channels, 1)
@@ -223,36 +218,39 @@ def with_constant_kernels(net: nn.Module, length: int | None, dt: float) -> nn.M
 
 
 @torch.no_grad()
-def _constant(layer: CKConv, length: int | None, dt: float) -> DirectConv | BlockConv:
+def _constant(layer: CKConv | DepthwiseCKConv, length: int | None, dt: float) -> DirectConv | BlockConv | DepthwiseConv:
+    if isinstance(layer, DepthwiseCKConv):
+        kernel, ahead = layer.sampled_kernel(length or _memory(layer, dt), dt)
+        return DepthwiseConv(kernel, layer.bias, ahead)
     if type(layer) not in (CKConv, ReferenceConv):
         raise ValueError(f"layers of the class {type(layer).__name__} cannot be exported; CKConv can")
     basis, weight, ahead = layer.sampled_parts(length or _memory(layer, dt), dt)
-    kernel = SampledKernel(basis, weight, layer.bias, ahead)
-    return DirectConv(kernel) if length is None or kernel.lags <= DIRECT_LAGS else BlockConv(kernel, length)
+    parts = SampledKernel(basis, weight, layer.bias, ahead)
+    return DirectConv(parts) if length is None or parts.lags <= DIRECT_LAGS else BlockConv(parts, length)
 
 
-def _memory(layer: CKConv, dt: float) -> int:
+def _memory(layer: CKConv | DepthwiseCKConv, dt: float) -> int:
     """A length at which a signal meets every lag of the kernel."""
     return math.ceil(layer.horizon / dt) + 1
 
 
-def _length(net: nn.Module, length: int | None, dt: float, preprocessing: Preprocessing | None) -> int | None:
+def _length(net: nn.Module, length: int | None, dt: float, trained: Preprocessing | None) -> int | None:
     """The length of all signals, or None if they may have any."""
-    fitted = preprocessing.length if preprocessing else None
-    if fitted is not None and length not in (None, fitted):
-        raise ValueError(f"the network was trained on a fixed order or scale of {fitted} steps, got length {length}")
-    length = length or fitted
-    layers = [layer for layer in net.modules() if isinstance(layer, CKConv)]
+    training = None if trained is None or trained.vocabulary else _training_length(trained, dt)
+    if length is None and trained is not None and _one_length(trained):
+        length = training
+    layers = [layer for layer in net.modules() if isinstance(layer, CKConv | DepthwiseCKConv)]
     if not layers:
         if dt != 1:
             raise ValueError(f"GRU, LSTM and TCN know nothing of the sampling rate, leave dt at 1 (got {dt:g})")
         if length is None and any(isinstance(layer, nn.GRU | nn.LSTM) for layer in net.modules()):
             raise ValueError("a GRU or LSTM is exported for one length; give it with --length")
         return length
-    one_length = isinstance(layers[0], ReferenceConv) or dt < 1  # smoothing depends on where the kernel ends
-    samples = math.ceil(layers[0].horizon / dt)
-    if length is None and (one_length or samples > ANY_LENGTH_LAGS):
-        length = samples
+    step = dt if training is None or trained is None else Preparation.of(trained, None, dt).dt
+    smoothed = isinstance(layers[0], ReferenceConv) or step < 1  # smoothing depends on where the kernel ends
+    samples = math.ceil(layers[0].horizon / step)
+    if length is None and (smoothed or samples > ANY_LENGTH_LAGS):
+        length = training or samples
     if isinstance(layers[0], ReferenceConv) and length and length % 2 and length >= layers[0].horizon:
         raise ValueError(
             f"the authors' convolution warps an odd number of samples ({length}) in time, which is not exported; "
@@ -261,23 +259,46 @@ def _length(net: nn.Module, length: int | None, dt: float, preprocessing: Prepro
     return length
 
 
+def _check_exportable(trained: Preprocessing, dt: float) -> None:
+    """Refuse what no graph can be given."""
+    if trained.stamped or trained.missing == "times":
+        raise ValueError(
+            "the model was trained with time stamps, which an exported graph does not take; "
+            "use ckcnn.load(...).predict, or export a folder"
+        )
+    if trained.features is not None and dt != 1:
+        raise ValueError(f"the model computes cepstra of sound at {trained.rate} Hz; resample it instead of giving dt")
+
+
+def _one_length(trained: Preprocessing) -> bool:
+    """Whether something in the preparation depends on the length."""
+    by_step = trained.mean is not None and trained.mean.shape[-1] > 1
+    return by_step or trained.order is not None or trained.varying or (trained.keep == "last" and trained.train_dt > 1)
+
+
+def _training_length(trained: Preprocessing, dt: float) -> int:
+    """Raw steps of a training sequence at a sampling step."""
+    if trained.features is not None:
+        return (trained.length - 1) * int(trained.features["step"])
+    return math.ceil(trained.length / dt)
+
+
+def _frames(length: int | None, features: Mapping[str, Any] | None) -> int | None:
+    """Steps after the features are computed."""
+    return length if length is None or features is None else int(frames(torch.tensor(length), features))
+
+
+def _steps(prepare: Preparation) -> int | None:
+    """Steps that the network sees, or None for any number."""
+    pipeline = prepare.pipeline
+    return None if prepare.width is None else math.ceil((prepare.width - pipeline.first) / pipeline.stride)
+
+
 def _in_channels(net: nn.Module) -> int:
     if isinstance(net, CKNet):
         return net.in_channels
     layer = next(part for part in net.modules() if isinstance(part, nn.Conv1d | nn.GRU | nn.LSTM))
     return layer.in_channels if isinstance(layer, nn.Conv1d) else layer.input_size
-
-
-def _network(content: Mapping[str, Any], path: Path) -> tuple[nn.Module, str]:
-    """The network of a checkpoint, and its task."""
-    name, settings = str(content["model_class"]), content["hyper_parameters"]
-    if name not in ("GRU", "LSTM", "TCN"):
-        if "network" not in content and name not in ckcnn.__all__:
-            raise ValueError(f"{path} holds a {name}, a class that ckcnn does not know, which cannot be exported")
-        return network_of(content, path), str((content.get("network") or settings)["task"])
-    model = getattr(ckcnn, name)(**settings)
-    model.load_state_dict(content["state_dict"])
-    return model.net.eval(), str(settings["task"])
 
 
 def _check_packages(output: Path) -> None:
@@ -288,16 +309,23 @@ def _check_packages(output: Path) -> None:
 
 @torch.no_grad()
 def _trace(graph: Graph, length: int | None) -> torch.export.ExportedProgram:
-    time = length or 37  # any number that torch does not take for a special one
-    example = torch.zeros(3, time, dtype=torch.int64) if graph.tokens else torch.zeros(3, graph.in_channels, time)
-    sizes: dict[int, Any] = {0: torch.export.Dim("batch", min=1)}
+    time = length or 3701  # any number that torch does not take for a special one
+    signal = torch.zeros(3, time, dtype=torch.int64) if graph.tokens else torch.zeros(3, graph.in_channels, time)
+    batch, sizes = torch.export.Dim("batch", min=1), dict[int, Any]()
     if length is None:
-        sizes[example.dim() - 1] = torch.export.Dim("time", min=1)
+        sizes[signal.dim() - 1] = torch.export.Dim("time", min=graph.shortest)
+    examples, dynamic = [signal], [{0: batch, **sizes}]
+    if "lengths" in graph.inputs:
+        examples, dynamic = [signal, torch.full((3,), time)], [*dynamic, {0: batch}]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about torch's own insides
         # Some conditions on the batch hold for every size, which torch cannot prove; it may look at them later.
         return torch.export.export(
-            graph, (example,), dynamic_shapes=(sizes,), strict=False, prefer_deferred_runtime_asserts_over_guards=True
+            graph,
+            tuple(examples),
+            dynamic_shapes=tuple(dynamic),
+            strict=False,
+            prefer_deferred_runtime_asserts_over_guards=True,
         )
 
 
@@ -307,13 +335,11 @@ def _pt2(program: torch.export.ExportedProgram, described: Description) -> bytes
     return buffer.getvalue()
 
 
-def _onnx(program: torch.export.ExportedProgram, graph: Graph, described: Description) -> bytes:
-    names = ["tokens" if graph.tokens else "signal"]
+def _onnx(program: torch.export.ExportedProgram, described: Description) -> bytes:
+    names, answers = list(described.inputs), list(described.outputs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exported = torch.onnx.export(
-            program, dynamo=True, verbose=False, input_names=names, output_names=list(graph.outputs)
-        )
+        exported = torch.onnx.export(program, dynamo=True, verbose=False, input_names=names, output_names=answers)
     assert exported is not None
     model = exported.model_proto
     for key, value in asdict(described).items():

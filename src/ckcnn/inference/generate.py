@@ -7,15 +7,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
 
+from ckcnn.datamodules import PennTreebank
+from ckcnn.inference.intake import encode
+from ckcnn.inference.loading import load
 from ckcnn.nn import CKTextNet, NetworkStream
-from ckcnn.results.learned import network
-from ckcnn.runs import checkpoints
-from ckcnn.runs.folder import RunFolder
 
 EXAMPLE = "ckcnn generate --ckpt_path runs/ptb/version_0 --prompt 'the company'"
 
@@ -26,29 +26,30 @@ class TextGenerator:
     Args:
         net: scores the next token at every step.
         vocabulary: the character of each token.
+        spelling: what stands for characters that the text of training spells in another way.
     """
 
-    def __init__(self, net: CKTextNet, vocabulary: str) -> None:
+    def __init__(self, net: CKTextNet, vocabulary: str, spelling: Mapping[str, str] = MappingProxyType({})) -> None:
         if len(vocabulary) != net.head.out_features:
             raise ValueError(
                 f"the vocabulary has {len(vocabulary)} characters, but the network knows {net.head.out_features}"
             )
-        self.net, self.vocabulary = net.eval(), vocabulary
+        self.net, self.vocabulary, self.spelling = net.eval(), vocabulary, spelling
 
     @classmethod
     def of(cls, path: Path) -> TextGenerator:
-        """Read a run folder, or a checkpoint in one.
+        """Read a run folder, a checkpoint, or an exported folder.
+
+        A checkpoint of an earlier version has no vocabulary; all such models were trained on Penn Treebank.
 
         Raises:
             ValueError: if it holds no language model of characters.
         """
-        run = RunFolder.of(path)
-        if run is None:
-            raise ValueError(f"{path} is no run folder; write {EXAMPLE}")
-        net = network(run)
-        if not isinstance(net, CKTextNet):
+        model = load(path)
+        if not isinstance(model.net, CKTextNet):
             raise ValueError(f"{path} is not a language model, so it cannot write; train one with --config ptb.yaml")
-        return cls(net, vocabulary_of(checkpoints.load(run.checkpoint("best"))))
+        described = model.trained or PennTreebank
+        return cls(model.net, described.vocabulary, described.spelling)
 
     def encode(self, text: str) -> Tensor:
         """Return the tokens of a text, ``(1, T)``.
@@ -56,13 +57,7 @@ class TextGenerator:
         Raises:
             ValueError: if it is empty or has a character that the network never saw.
         """
-        if not text:
-            raise ValueError("the prompt is empty; give at least one character to begin with, such as --prompt the")
-        unknown = next((character for character in text if character not in self.vocabulary), None)
-        if unknown is not None:
-            known = "".join(sorted(self.vocabulary)).strip("\n")
-            raise ValueError(f"the network does not know the character {unknown!r} of the prompt; it knows {known!r}")
-        return torch.tensor([[self.vocabulary.index(character) for character in text]])
+        return encode(text, self.vocabulary, self.spelling)[None]
 
     def generate(
         self, prompt: str, length: int, temperature: float = 1.0, top_k: int | None = None, seed: int = 0
@@ -105,19 +100,6 @@ class Sampler:
         # In float64, and from the largest score down: small temperatures divide to large numbers.
         odds = ((scores.double() - scores.max()) / self.temperature).softmax(0)
         return torch.multinomial(odds, 1, generator=self.generator)
-
-
-def vocabulary_of(checkpoint: Mapping[str, Any]) -> str:
-    """Return the characters of a checkpoint's tokens, in their order.
-
-    They are in its preprocessing. Checkpoints of an earlier version have none, and all are of Penn Treebank.
-    """
-    preprocessing = checkpoint.get("preprocessing")
-    if isinstance(preprocessing, Mapping) and (vocabulary := preprocessing.get("vocabulary")):
-        return "".join(vocabulary)
-    from ckcnn.datamodules.penn_treebank import VOCABULARY  # loads the data modules, which nothing else here needs
-
-    return VOCABULARY
 
 
 def _check(length: int, temperature: float, top_k: int | None, characters: int) -> None:

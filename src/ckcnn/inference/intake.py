@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 from ckcnn.datamodules.features import INT16, cepstra, frames
-from ckcnn.datamodules.pipeline import Pipeline, Rows
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.datamodules.sequences import SequenceBatch
-from ckcnn.datamodules.transforms import Statistics
+from ckcnn.inference.preparation import Preparation
 from ckcnn.tasks import TASKS
 
 _LOUDEST = 8.0  # a recording in [-1, 1] may overshoot; samples with 16 bits go to 32,768
@@ -100,71 +99,17 @@ class Intake:
         return cepstra(settings, self.trained.rate)(sound / INT16), frames(lengths, settings)
 
     def _part(self, rows: Tensor, x: Tensor, lengths: Tensor, times: Tensor | None) -> Part:
-        trained, dt = self.trained, self.dt
-        longest = int(lengths.max())
-        width = max(math.ceil(trained.length / dt), longest) if trained.varying else longest
-        x, times = self._widened(x, lengths, width), None if times is None else _fit(times, width)
-        stride = max(1, math.floor(trained.train_dt / dt + 1e-9))
+        trained = self.trained
+        prepare = Preparation.of(trained, int(lengths.max()), self.dt)
+        x = x[..., : int(lengths.max())]
         stamped = times is not None or trained.missing == "times"
-        if stamped and times is None and dt != 1:
-            times = (torch.arange(width) * dt).expand(len(x), -1)
-        pipeline = self._fitting(trained.pipeline(stride, width), width)
-        pipeline, kept = self._kept(pipeline, x, lengths)
-        if kept is not None and pipeline.padding == "repeat":
-            x = _last_seen(x, kept, lengths)
-        steps = (
-            torch.arange(width).expand(len(x), -1) if pipeline.every_step else torch.zeros(len(x), dtype=torch.int64)
-        )
-        known = lengths if trained.varying else None
-        batch = pipeline(Rows(x, steps, known, times, kept))
-        return Part(rows, batch, 1.0 if stamped else dt * stride / trained.train_dt)
-
-    def _widened(self, x: Tensor, lengths: Tensor, width: int) -> Tensor:
-        """The values on `width` steps; where nothing was measured after the end, NaN says so."""
-        if self.trained.padding != "missing" or not self.trained.varying:
-            return _fit(x, width)
-        x = _fit(x.float(), width)
-        after = torch.arange(width) >= lengths[:, None]  # (B, T)
-        sporadic = self.trained.sporadic
-        last = x.gather(2, (lengths - 1)[:, None, None].expand(-1, x.shape[1], 1))
-        return torch.cat(
-            [
-                x[:, :sporadic].masked_fill(after[:, None], math.nan),
-                torch.where(after[:, None], last[:, sporadic:], x[:, sporadic:]),
-            ],
-            dim=1,
-        )
-
-    def _fitting(self, pipeline: Pipeline, width: int) -> Pipeline:
-        """What training knows of each time index, for sequences on another grid."""
-        length, dt = self.trained.length, self.dt
-        if pipeline.order is not None and (width != length or dt != 1):
-            raise ValueError(
-                f"the model permutes the {length} steps of a sequence, so x must have {length} of them "
-                f"at the rate of training (dt=1), got {width} with dt={dt:g}"
-            )
-        if pipeline.statistics is None or pipeline.statistics.mean.shape[-1] == 1:
-            return pipeline
-        if dt != int(dt) or (width - 1) * dt >= length:
-            raise ValueError(
-                f"the model standardises each of {length} time steps by itself, so x must have at most so many, "
-                f"at a whole multiple of the sampling step, got {width} with dt={dt:g}"
-            )
-        mean, std = (part[..., :: int(dt)][..., :width] for part in vars(pipeline.statistics).values())
-        return replace(pipeline, statistics=Statistics(mean, std))
-
-    def _kept(self, pipeline: Pipeline, x: Tensor, lengths: Tensor) -> tuple[Pipeline, Tensor | None]:
-        """Which steps were observed ``(B, T)``, if the data of training had no gaps of its own but dropped steps."""
-        if self.trained.gaps or not x.is_floating_point():
-            return pipeline, None
-        absent = x.isnan() & (torch.arange(x.shape[-1]) < lengths[:, None])[:, None]
-        if not absent.any():
-            return pipeline, None
-        kept = ~absent.any(1)
-        uneven = self.trained.missing == "times" and int(kept.sum(1).min()) != int(kept.sum(1).max())
-        if uneven or not torch.equal(absent.any(1), absent.all(1)):
-            return replace(pipeline, gaps=True), None if not uneven else kept
-        return pipeline, kept
+        if times is not None:
+            times = times[:, : x.shape[-1]]
+        elif stamped and self.dt != 1:
+            times = (torch.arange(x.shape[-1]) * self.dt).expand(len(x), -1)
+        every_step = TASKS[trained.task].every_step
+        steps = torch.arange(prepare.width or 0).expand(len(x), -1) if every_step else torch.zeros(len(x)).long()
+        return Part(rows, prepare(x, steps, lengths, times), 1.0 if stamped else prepare.dt)
 
 
 def take(
@@ -179,7 +124,7 @@ def take(
         raise ValueError(f"dt must be a positive number, the sampling step in steps of training, got {dt!r}")
     if TASKS[trained.task].from_tokens:
         return _take_text(trained, x, times, dt)
-    signals = _tensor("x", x)
+    signals = as_tensor("x", x)
     single = signals.dim() < 3
     if signals.dim() == 1 and raw_channels(trained) == 1:
         signals = signals[None]
@@ -191,7 +136,7 @@ def take(
     if trained.features is not None and dt != 1:
         raise ValueError(f"the model computes cepstra of sound at {trained.rate} Hz; resample x instead of giving dt")
     if trained.rate is not None:
-        signals = _as_16_bits(signals)
+        signals = as_16_bits(signals)
     _check_values(trained, signals, ends, single)
     return Intake(trained, signals, stamps, ends, float(dt), single)
 
@@ -215,10 +160,10 @@ def _take_text(trained: Preprocessing, x: Any, times: Any, dt: float) -> Intake:
         raise ValueError("text has neither time stamps nor a sampling step; leave times and dt out")
     single = isinstance(x, str)
     if single or (isinstance(x, Sequence) and x and all(isinstance(text, str) for text in x)):
-        encoded = [_encode(trained, text) for text in ([x] if single else x)]
+        encoded = [encode(text, trained.vocabulary, trained.spelling) for text in ([x] if single else x)]
         lengths = torch.tensor([len(text) for text in encoded])
         return Intake(trained, torch.nn.utils.rnn.pad_sequence(encoded, batch_first=True), None, lengths, 1.0, single)
-    tokens = _tensor("x", x)
+    tokens = as_tensor("x", x)
     single = tokens.dim() == 1
     tokens = tokens[None] if single else tokens
     size = len(trained.vocabulary) or trained.out_channels
@@ -230,17 +175,33 @@ def _take_text(trained: Preprocessing, x: Any, times: Any, dt: float) -> Intake:
     return Intake(trained, tokens, None, torch.full((len(tokens),), tokens.shape[1]), 1.0, single)
 
 
-def _encode(trained: Preprocessing, text: str) -> Tensor:
-    for character, spelled in trained.spelling.items():
+def encode(text: str, vocabulary: str, spelling: Mapping[str, str]) -> Tensor:
+    """Return the tokens of a text ``(T,)``.
+
+    Args:
+        text: of at least one character.
+        vocabulary: the character of each token.
+        spelling: what stands for characters that the text of training spells in another way.
+
+    Raises:
+        ValueError: if it is empty or has a character that the model never saw.
+    """
+    for character, spelled in spelling.items():
         text = text.replace(character, spelled)
     if not text:
-        raise ValueError("x must be text of at least one character, got an empty one")
-    if unknown := sorted(set(text) - set(trained.vocabulary)):
-        raise ValueError(f"the model has never seen the character {unknown[0]!r}; it knows {trained.vocabulary!r}")
-    return torch.tensor([trained.vocabulary.index(character) for character in text])
+        raise ValueError("the text is empty; give at least one character")
+    if unknown := sorted(set(text) - set(vocabulary)):
+        known = "".join(sorted(set(vocabulary) - set(spelling)))
+        raise ValueError(f"the model has never seen the character {unknown[0]!r}; it knows {known!r}")
+    return torch.tensor([vocabulary.index(character) for character in text])
 
 
-def _tensor(name: str, values: Any) -> Tensor:
+def as_tensor(name: str, values: Any) -> Tensor:
+    """Return numbers as a tensor on the CPU.
+
+    Raises:
+        ValueError: if they are none; the message begins with `name`.
+    """
     if isinstance(values, Tensor):
         tensor = values.detach().cpu()
     else:
@@ -273,7 +234,7 @@ def _check_lengths(lengths: Any, x: Tensor, single: bool) -> Tensor:
     count, time = len(x), x.shape[-1]
     if lengths is None:
         return torch.full((count,), time)
-    ends = _tensor("lengths", lengths)
+    ends = as_tensor("lengths", lengths)
     ends = ends.reshape(1) if single and ends.dim() == 0 else ends
     if tuple(ends.shape) != (count,) or ends.is_floating_point():
         raise ValueError(f"lengths must be {count} whole numbers, one a sequence, got {ends.dtype} {tuple(ends.shape)}")
@@ -294,7 +255,7 @@ def _check_times(
         raise ValueError("the model takes no time stamps; give x on a regular grid, without times")
     if dt != 1:
         raise ValueError(f"times hold the sampling step already; leave dt out, got dt={dt:g}")
-    stamps = _tensor("times", times)
+    stamps = as_tensor("times", times)
     stamps = stamps[None] if single and stamps.dim() == 1 else stamps
     if tuple(stamps.shape) != shape:
         raise ValueError(f"times must have shape {shape}, one stamp for each step, got {tuple(stamps.shape)}")
@@ -302,8 +263,8 @@ def _check_times(
     return (stamps - stamps[:, :1]) / trained.time_unit
 
 
-def _as_16_bits(x: Tensor) -> Tensor:
-    """Sound as training stored it: whole numbers are samples with 16 bits, others lie in [-1, 1]."""
+def as_16_bits(x: Tensor) -> Tensor:
+    """Return sound as training stored it: whole numbers are samples with 16 bits, others lie in [-1, 1]."""
     if not x.is_floating_point():
         return x
     loudest = float(x.nan_to_num(0.0).abs().max())
@@ -324,17 +285,3 @@ def _check_values(trained: Preprocessing, x: Tensor, lengths: Tensor, single: bo
         many = int(bad.sum()) - 1
         advice = "" if trained.knows_missing else "; the model was trained without missing values"
         raise ValueError(f"x has NaN or infinity at {place} and {many} more places{advice}")
-
-
-def _fit(values: Tensor, width: int) -> Tensor:
-    """Values on `width` steps; time is the last axis. What is added lies after the end and is never looked at."""
-    return torch.nn.functional.pad(values, (0, width - values.shape[-1]))
-
-
-def _last_seen(x: Tensor, kept: Tensor, lengths: Tensor) -> Tensor:
-    """Puts the last observed value at the end, from where padding repeats it; the step itself stays unobserved."""
-    steps = torch.arange(x.shape[-1])
-    seen = (kept & (steps < lengths[:, None])).long() * (steps + 1)
-    last = (seen.max(1).values - 1).clamp_min(0)
-    values = x.gather(2, last[:, None, None].expand(-1, x.shape[1], 1))
-    return x.scatter(2, (lengths - 1)[:, None, None].expand(-1, x.shape[1], 1), values)

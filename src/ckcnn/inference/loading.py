@@ -19,6 +19,7 @@ from ckcnn.models import pretrained
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.results.learned import network_of
 from ckcnn.runs import checkpoints
+from ckcnn.runs.checkpoint_structure import settings_of
 from ckcnn.runs.folder import RunFolder
 
 
@@ -41,13 +42,12 @@ def load(
     Raises:
         ValueError: if there is no such model, or its files are damaged.
     """
-    place = Path(path).expanduser()
-    content, source = read_artefact(place)
+    content, source = read_artefact(Path(path).expanduser())
     net, takes_times = _network(content, source, model_class)
     state = content.get("preprocessing")
     return TrainedModel(
-        net=net.eval().to(device or "cpu"),
-        task=str(content["hyper_parameters"]["task"]),
+        net=_on_device(net.eval(), device or "cpu"),
+        task=str(settings_of(content, source)["task"]),
         preprocessing=_described(data)
         if state is None and data is not None
         else state and Preprocessing.from_state(state),
@@ -104,9 +104,16 @@ def _network(
     try:
         model = kind(**content["hyper_parameters"])
         model.load_state_dict(content["state_dict"])
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise ValueError(f"{source} does not hold what its settings say: {error}") from None
+    except (KeyError, TypeError, AttributeError, RuntimeError):
+        raise ValueError(f"{source} does not hold what its settings say: its weights are of another network") from None
     return model.net, model.takes_times
+
+
+def _on_device(net: nn.Module, device: str | torch.device) -> nn.Module:
+    try:
+        return net.to(device)
+    except (RuntimeError, AssertionError, NotImplementedError):  # torch's words for a device that is not there
+        raise ValueError(f"device must be one of this machine, such as cpu or cuda, got {str(device)!r}") from None
 
 
 def _described(data: SequenceDataModule) -> Preprocessing:
@@ -122,7 +129,9 @@ def _from_data(run: RunFolder) -> Preprocessing | None:
     if not isinstance(kind, type) or not issubclass(kind, SequenceDataModule):
         return None
     try:
-        data = kind(**(settings.get("init_args") or {}))
+        arguments = settings.get("init_args") or {}
+        data = kind(**arguments)
+        data.may_prepare = arguments.get("root") is None and arguments.get("cache") is None
         return None if data.absent_files() else _described(data)
     except (ValueError, TypeError, OSError):  # it is not; `TrainedModel` says what to do when it is asked
         return None

@@ -60,7 +60,7 @@ class TrainedModel:
     ) -> None:
         self.net, self.task, self.takes_times = net, TASKS[task], takes_times
         self.content, self.source = content or {}, source
-        self._preprocessing = preprocessing
+        self.trained = preprocessing
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -69,12 +69,12 @@ class TrainedModel:
         Raises:
             ValueError: if the checkpoint does not hold it.
         """
-        if self._preprocessing is None:
+        if self.trained is None:
             raise ValueError(
                 f"{self.source} is of an earlier version and lacks what was done to raw values (statistics, channels, "
                 "classes); train again, or pass the data module of the training: ckcnn.load(path, data=...)"
             )
-        return self._preprocessing
+        return self.trained
 
     @property
     def device(self) -> torch.device:

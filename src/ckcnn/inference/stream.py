@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ckcnn.datamodules.pipeline import Rows
 from ckcnn.datamodules.preprocessing import Preprocessing
-from ckcnn.inference.intake import describe_channels
+from ckcnn.inference.intake import as_16_bits, as_tensor, describe_channels
 from ckcnn.nn import NetworkStream
 
 
@@ -30,55 +33,81 @@ class ModelStream:
         _check(trained)
         self.trained = trained
         self.stream = NetworkStream(net, batch)
+        self._pipeline = replace(trained.pipeline(), gaps=trained.knows_missing)
+        self._given = 0  # raw samples so far; some networks look at every n-th of them only
 
     @property
     def steps(self) -> Tensor:
-        """How many samples each stream was given since it started, ``(B,)``."""
+        """How many steps each stream has answered since it started, ``(B,)``."""
         return self.stream.steps
 
     def push(self, samples: Any) -> Tensor:
-        """Return the scores ``(B, O, T)`` after each new sample.
+        """Return the scores ``(B, O, T)`` after each new sample, on the device of the network.
+
+        A network that was trained at a lower rate (``train_dt``) looks at every n-th sample and answers it; the others
+        have no answer, so `T` may be 0.
 
         Args:
-            samples: raw values ``(B, C, T)``, any number of new steps; NaN where nothing was observed, if training had
-                missing values.
+            samples: raw values ``(B, C, T)``, an array or a tensor, any number of new steps; of a single stream also
+                ``(C, T)``. NaN where nothing was observed, if training had missing values.
 
         Raises:
-            ValueError: if they do not fit.
+            ValueError: if they do not fit; the stream is then as it was.
         """
-        x = torch.as_tensor(samples, dtype=torch.float32, device=self.stream.device)
-        if x.dim() != 3 or x.shape[1] != self.trained.channels:
+        x = self._checked(as_tensor("samples", samples))
+        first = -self._given % self._pipeline.stride
+        prepare = replace(self._pipeline, first=first, every_step=False)
+        batch = prepare(Rows(x, torch.zeros(len(x))))
+        if batch.x.shape[-1]:
+            answers = self.stream.push(batch.x.to(self.stream.device))
+        else:
+            answers = torch.empty(len(x), self.trained.out_channels, 0, device=self.stream.device)
+        self._given += x.shape[-1]
+        return answers
+
+    def reset(self, rows: Sequence[int] | None = None) -> None:
+        """Forget the past of all streams, or of those with the numbers `rows`.
+
+        Raises:
+            ValueError: if some streams would look at other samples than the rest.
+        """
+        stride = self._pipeline.stride
+        if rows is not None and self._given % stride:
             raise ValueError(
-                f"samples must have shape (batch, channels, new steps) with {describe_channels(self.trained)}, "
-                f"got {tuple(x.shape)}"
+                f"the network looks at every {stride}. sample, so some streams can start anew only after a multiple of "
+                f"{stride} samples, got {self._given}; reset all of them"
             )
-        return self.stream.push(self._prepared(x))
-
-    def reset(self, rows: Any = None) -> None:
-        """Forget the past of all streams, or of some rows."""
         self.stream.reset(rows)
+        self._given = 0 if rows is None else self._given
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Return what a checkpoint has to keep."""
-        return self.stream.state_dict()
+        return {**self.stream.state_dict(), "given": torch.tensor(self._given)}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where `state_dict` was taken."""
-        self.stream.load_state_dict(state)
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Continue where `state_dict` was taken.
 
-    def _prepared(self, x: Tensor) -> Tensor:
-        origin = torch.tensor(self.trained.origin, device=x.device)[:, None]
-        unit = torch.tensor(self.trained.unit, device=x.device)[:, None]
-        observed = ~x.isnan()
-        if not self.trained.knows_missing and not bool(observed.all()):
-            raise ValueError("samples must be numbers, got NaN; the model was trained without missing values")
-        x = (x - origin) / unit
-        if self.trained.statistics is not None:
-            x = self.trained.statistics.to(x.device).apply(x)
-        x = x.masked_fill(~observed, 0.0)
-        if self.trained.missing == "mask":
-            seen = observed[:, : self.trained.sporadic].any(1, keepdim=True)
-            x = torch.cat([x, seen.to(x)], dim=1)
+        Raises:
+            ValueError: if it is of another stream; this one is then as it was.
+        """
+        own = {name: value for name, value in state.items() if name != "given"}
+        self.stream.load_state_dict(own)
+        self._given = int(state.get("given", self.stream.steps.max()))
+
+    def _checked(self, samples: Tensor) -> Tensor:
+        """Samples as training stored them."""
+        single = samples.dim() == 2 and self.stream.batch == 1
+        x = samples[None] if single else samples
+        if x.dim() != 3 or x.shape[:2] != (self.stream.batch, self.trained.channels) or not x.shape[-1]:
+            raise ValueError(
+                f"samples must have shape ({self.stream.batch}, {self.trained.channels}, new steps): raw values of "
+                f"{describe_channels(self.trained)}, got {tuple(samples.shape)}"
+            )
+        if self.trained.rate is not None:
+            x = as_16_bits(x)
+        if x.is_floating_point() and bool(x.isinf().any() if self.trained.knows_missing else (~x.isfinite()).any()):
+            advice = "" if self.trained.knows_missing else "; the model was trained without missing values"
+            raise ValueError(f"samples have NaN or infinity{advice}")
         return x
 
 
@@ -90,6 +119,8 @@ def _check(trained: Preprocessing) -> None:
         and trained.mean.shape[-1] > 1,
         "it takes cepstra of a whole recording": trained.features is not None,
         "it takes counts of observations": trained.missing == "counts",
+        "it looks at every n-th sample, counted from the newest one (keep: last)": trained.keep == "last"
+        and trained.train_dt > 1,
         "it takes time stamps": trained.missing == "times" or trained.stamped,
         "it reads text; use ckcnn generate": bool(trained.vocabulary),
     }

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ckcnn.models.ckcnn import CKCNN
 from ckcnn.models.sequence_module import Schedule, SequenceModule
-from ckcnn.nn.checks import check_counts
+from ckcnn.nn.checks import check_counts, check_fraction
 from ckcnn.tasks import TASKS
 
 
@@ -61,6 +61,8 @@ class Baseline(SequenceModule):
     ) -> None:
         super().__init__(task, out_channels, dt, learning_rate, schedule, patience, decay)
         self.save_hyperparameters()
+        check_fraction("dropout", dropout)
+        check_fraction("input_dropout", input_dropout)
         if size is None:
             with torch.device("meta"):
                 rival = CKCNN(

@@ -7,11 +7,14 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from ckcnn.models.networks import Kernel, NetworkOptions, Omega0, Readout
+from ckcnn.models.networks import Block, Convolution, Kernel, NetworkOptions, Omega0, Readout
+from ckcnn.models.parameter_groups import parameter_groups
 from ckcnn.models.sequence_module import Schedule, SequenceModule
 from ckcnn.nn import CKConv, kernel_penalty
 from ckcnn.nn.checks import check_not_negative
+from ckcnn.nn.kernel_window import Window
 from ckcnn.nn.normalization import Norm
+from ckcnn.nn.prenorm import Activation, Stem
 
 
 class CKCNN(SequenceModule):
@@ -27,10 +30,11 @@ class CKCNN(SequenceModule):
         dt: sampling step of each split in training samples; 1 by default.
         hidden_channels: channels of the blocks.
         num_blocks: residual blocks.
-        omega_0: prior on how fast the kernels oscillate, for ``sine`` and ``fourier``; ``"auto"`` gives a sine kernel
-            all frequencies that the horizon can hold, and there is nothing to choose.
-        kernel: non-linearity of the kernel net.
-        kernel_hidden: width of the kernel net.
+        omega_0: prior on how fast the kernels oscillate, for ``sine``, ``fourier`` and ``magnet``; ``"auto"`` gives a
+            sine kernel all frequencies that the horizon can hold, a ``magnet`` those that its products can, and there
+            is nothing to choose.
+        kernel: the kernel net: its non-linearity, or ``magnet`` (FlexConv, CCNN), or ``points`` (SMPConv).
+        kernel_hidden: width of the kernel net, or number of points of a channel.
         init: how the kernel net starts; by default as `ckcnn.nn` finds right, ``"reference"`` as the authors' runs did.
         norm: ``"global"`` is the authors', over channels and time; ``"step"``, over channels alone, is causal. By
             default ``"step"`` for language, otherwise ``"global"``.
@@ -45,6 +49,22 @@ class CKCNN(SequenceModule):
         schedule: see `SequenceModule`.
         patience: epochs without improvement before a plateau lowers the learning rate.
         decay: what a plateau divides the learning rate by.
+        block: the ``"paper"``'s residual block, or that of CCNN and S4: ``"pre_norm"``, ``"pre_norm_gated"``.
+        conv: ``"dense"`` mixes all channels in each convolution, ``"depthwise"`` none, ``"separable"`` is a depthwise
+            and a 1x1 convolution.
+        stem: how a pre-norm network begins: a ``"linear"`` map of each step, or a ``"conv"``.
+        window: what kernels are multiplied by: nothing, a Gaussian with one learned width a ``"layer"`` (FlexConv), or
+            one a ``"channel"``.
+        sigma_0: where the width of a ``"layer"`` starts, as a fraction of half of the horizon.
+        causal: whether the memory lies in the past; otherwise half of it lies in the future.
+        activation: of the pre-norm blocks.
+        learn_omega_0: whether each sine kernel learns its omega_0, starting from the one given.
+        radius: where the radii of the kernel ``points`` start, as a fraction of half of the horizon; about one sample.
+        kernel_rate: learning rate of the kernel nets, as a multiple of that of the rest.
+        window_rate: the same for the windows.
+        weight_decay: of AdamW; kernel nets, windows, norms and biases have none.
+        label_smoothing: of the training loss of a classifier.
+        warm_up: fraction of a one-cycle schedule in which the learning rate rises.
     """
 
     convolution: ClassVar[type[CKConv]] = CKConv
@@ -74,8 +94,24 @@ class CKCNN(SequenceModule):
         schedule: Schedule = "plateau",
         patience: int = 20,
         decay: float = 5.0,
+        block: Block = "paper",
+        conv: Convolution = "dense",
+        stem: Stem = "linear",
+        window: Window = "none",
+        sigma_0: float = 0.075,
+        causal: bool = True,
+        activation: Activation = "gelu",
+        learn_omega_0: bool = False,
+        radius: float = 0.002,
+        kernel_rate: float = 1.0,
+        window_rate: float = 1.0,
+        weight_decay: float = 0.0,
+        label_smoothing: float = 0.0,
+        warm_up: float = 0.3,
     ) -> None:
-        super().__init__(task, out_channels, dt, learning_rate, schedule, patience, decay)
+        super().__init__(
+            task, out_channels, dt, learning_rate, schedule, patience, decay, weight_decay, label_smoothing, warm_up
+        )
         self.save_hyperparameters()
         check_not_negative("kernel_penalty", kernel_penalty)
         self.options = NetworkOptions(
@@ -96,6 +132,17 @@ class CKCNN(SequenceModule):
             weight_dropout=weight_dropout,
             embedding_channels=embedding_channels,
             embedding_dropout=embedding_dropout,
+            block=block,
+            conv=conv,
+            stem=stem,
+            window=window,
+            sigma_0=sigma_0,
+            causal=causal,
+            activation=activation,
+            learn_omega_0=learn_omega_0,
+            radius=radius,
+            kernel_rate=kernel_rate,
+            window_rate=window_rate,
         )
         self.net = self.options.build(self.convolution)
 
@@ -105,6 +152,11 @@ class CKCNN(SequenceModule):
 
     def artefact(self) -> dict[str, Any]:
         return {**super().artefact(), "network": self.network_settings()}
+
+    def parameter_groups(self, learning_rate: float, weight_decay: float) -> list[dict[str, Any]]:
+        return parameter_groups(
+            self.net, learning_rate, weight_decay, self.options.kernel_rate, self.options.window_rate
+        )
 
     def penalty(self) -> Tensor | float:
         """The norms of the kernels, where they are asked for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from ckcnn.files import replacing
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _TENSORS = "preprocessing."  # tensors of the preprocessing among the weights
 _PLAIN = ("model_class", "hyper_parameters", "network", "made_by", "imported_from")
+_CHECKSUM = "sha256"  # of the weights in the settings, and of the settings in the weights
 
 
 def write_folder(content: Mapping[str, Any], folder: Path) -> None:
@@ -34,8 +36,10 @@ def write_folder(content: Mapping[str, Any], folder: Path) -> None:
         config["preprocessing"] = {name: value for name, value in state.items() if not isinstance(value, Tensor)}
     # Layers may share a tensor; in the file each has its own.
     whole = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
+    weights = save(whole, metadata={"format": "pt", _CHECKSUM: _checksum_of(config)})
+    config[_CHECKSUM] = hashlib.sha256(weights).hexdigest()
     with replacing(folder / WEIGHTS) as file:
-        file.write(save(whole, metadata={"format": "pt"}))
+        file.write(weights)
     with replacing(folder / CONFIG) as file:
         file.write((json.dumps(config, indent=2) + "\n").encode())
 
@@ -51,23 +55,42 @@ def read_folder(folder: Path) -> dict[str, Any]:
     Raises:
         ValueError: if the folder holds no such files, or they are damaged.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors import SafetensorError, safe_open
+    from safetensors.torch import load
 
     if not is_folder(folder):
         raise ValueError(f"{folder} holds no exported model ({CONFIG} and {WEIGHTS}); ckcnn export writes one")
     try:
         content = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        tensors = load_file(folder / WEIGHTS)
-    except (json.JSONDecodeError, UnicodeDecodeError, SafetensorError) as error:
-        raise ValueError(f"{folder} holds no whole exported model ({error}); export it again") from None
+        weights = (folder / WEIGHTS).read_bytes()
+        tensors = load(weights)
+        with safe_open(folder / WEIGHTS, framework="pt") as file:
+            expected = (file.metadata() or {}).get(_CHECKSUM)
+    except (json.JSONDecodeError, UnicodeDecodeError, SafetensorError, RecursionError):
+        raise ValueError(f"{folder} holds no whole exported model (damaged, or other files); export it again") from None
     if not isinstance(content, dict) or not {"model_class", "hyper_parameters"} <= content.keys():
         raise ValueError(f"{folder / CONFIG} is not of ckcnn: it names no model_class with its hyper_parameters")
+    _check_both(folder, content, content.pop(_CHECKSUM, None), weights, expected)
     kept = {name.removeprefix(_TENSORS): value for name, value in tensors.items() if name.startswith(_TENSORS)}
     content["state_dict"] = {name: value for name, value in tensors.items() if not name.startswith(_TENSORS)}
-    if "preprocessing" in content:
+    if isinstance(content.get("preprocessing"), dict):
         content["preprocessing"] |= kept
     return content
+
+
+def _check_both(
+    folder: Path, config: Mapping[str, Any], of_weights: str | None, weights: bytes, of_config: str | None
+) -> None:
+    """Compare the checksums that each file keeps of the other one; a folder of an earlier version has none."""
+    if of_weights is None and of_config is None:
+        return
+    found = {WEIGHTS: hashlib.sha256(weights).hexdigest() == of_weights, CONFIG: _checksum_of(config) == of_config}
+    if damaged := [name for name, same in found.items() if not same]:
+        raise ValueError(f"{folder / damaged[0]} is damaged: its checksum does not match; export it again")
+
+
+def _checksum_of(config: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
 def find_folder(name: str | Path) -> Path:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, cast, get_args
 
 import torch
-from pytorch_lightning import LightningModule
+from pytorch_lightning import Callback, LightningModule
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau
@@ -18,18 +19,16 @@ from torchmetrics import Metric, MetricCollection
 import ckcnn
 from ckcnn.compat.torchmetrics import restore
 from ckcnn.datamodules import SequenceBatch, SequenceDataModule
+from ckcnn.datamodules.loading import ResumableLoader
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.datamodules.sequences import SPLITS
 from ckcnn.models import pretrained
-from ckcnn.nn.checks import check_choice
+from ckcnn.models.finite_loss import FiniteLoss
+from ckcnn.nn.checks import check_choice, is_number
 from ckcnn.tasks import IGNORED, TASKS
 from ckcnn.tasks.metrics import WeightedMean
 
 Schedule = Literal["plateau", "one_cycle", "constant"]
-
-
-class DivergenceError(RuntimeError):
-    """The loss is no longer a number; the message says when."""
 
 
 class SequenceModule(LightningModule):
@@ -47,6 +46,9 @@ class SequenceModule(LightningModule):
             the monitored validation metric; ``"one_cycle"`` rises and falls once over all epochs.
         patience: epochs.
         decay: what a plateau divides the learning rate by.
+        weight_decay: of AdamW; 0 is Adam.
+        label_smoothing: of the training loss of a classifier.
+        warm_up: fraction of ``"one_cycle"`` in which the learning rate rises.
     """
 
     takes_times: ClassVar[bool] = True  # whether `net` knows what to do with time stamps
@@ -61,18 +63,23 @@ class SequenceModule(LightningModule):
         schedule: Schedule = "plateau",
         patience: int = 20,
         decay: float = 5.0,
+        weight_decay: float = 0.0,
+        label_smoothing: float = 0.0,
+        warm_up: float = 0.3,
     ) -> None:
         super().__init__()
-        _check_training(task, learning_rate, schedule, decay)
+        _check_training(task, learning_rate, schedule, patience, decay)
         self.task = TASKS[task]
         self.dt = dict.fromkeys(SPLITS, 1.0) | (dt or {})
         self.learning_rate, self.schedule, self.patience, self.decay = learning_rate, schedule, patience, decay
+        self.weight_decay, self.label_smoothing, self.warm_up = weight_decay, label_smoothing, warm_up
         self.losses = nn.ModuleList(WeightedMean() for _ in SPLITS)
         self.metrics = nn.ModuleList(self.task.collection(out_channels, split) for split in SPLITS)
         self.confusion = self.task.confusion and self.task.confusion(out_channels)
         self.preprocessing: Preprocessing | None = None  # what training did to raw sequences
         self.preset: str | None = None
         self.confused: list[list[int]] | None = None  # rows are classes, columns answers, after a test
+        self.planned_steps: int | None = None  # of a one-cycle schedule, if the run is resumed
 
     @property
     def monitor(self) -> str:
@@ -89,9 +96,9 @@ class SequenceModule(LightningModule):
         return 0.0
 
     def training_step(self, batch: SequenceBatch, index: int) -> Tensor:
-        loss = self._step(batch, "train") + self.penalty()
-        self._check_loss(loss)
-        return loss
+        loader = self.trainer.train_dataloader
+        share = loader.share(index) if isinstance(loader, ResumableLoader) else 1.0
+        return self._step(batch, "train") * share + self.penalty()
 
     def validation_step(self, batch: SequenceBatch, index: int) -> None:
         self._step(batch, "val")
@@ -105,7 +112,12 @@ class SequenceModule(LightningModule):
 
     def _step(self, batch: SequenceBatch, split: str, confusion: Metric | None = None) -> Tensor:
         answers = self(batch, split)
-        loss = self.task.loss(answers, batch.y)
+        if split == "train" and self.label_smoothing:
+            loss = nn.functional.cross_entropy(
+                answers, batch.y, ignore_index=IGNORED, label_smoothing=self.label_smoothing
+            )
+        else:
+            loss = self.task.loss(answers, batch.y)
         mean_loss, metrics = self._meters(split)
         mean_loss.update(loss.detach(), (batch.y != IGNORED).sum())
         metrics.update(answers.detach(), batch.y)
@@ -116,21 +128,6 @@ class SequenceModule(LightningModule):
     def _meters(self, split: str) -> tuple[WeightedMean, MetricCollection]:
         index = list(SPLITS).index(split)
         return cast(WeightedMean, self.losses[index]), cast(MetricCollection, self.metrics[index])
-
-    def _check_loss(self, loss: Tensor) -> None:
-        """All processes stop together, before the step that would spoil the weights."""
-        finite = bool(loss.isfinite())
-        if self.trainer.world_size > 1:
-            finite = self.trainer.strategy.reduce_boolean_decision(finite, all=True)
-        if not finite:
-            rate = self.optimizers().param_groups[0]["lr"]  # type: ignore[union-attr]
-            value = self.hparams.get("omega_0")
-            omega_0 = f", omega_0 {value:g}" if isinstance(value, float) else ""
-            raise DivergenceError(
-                f"the loss became {loss.item():g} at step {self.global_step} (epoch {self.current_epoch}), "
-                f"learning rate {rate:g}{omega_0}; "
-                "try a smaller --model.learning_rate or --trainer.gradient_clip_val 1"
-            )
 
     def on_train_epoch_end(self) -> None:
         self._log_split("train")
@@ -156,19 +153,54 @@ class SequenceModule(LightningModule):
         mean_loss.reset()
         metrics.reset()
 
+    def configure_callbacks(self) -> list[Callback]:
+        """What any trainer does for this module: it ends a training that diverged."""
+        return [FiniteLoss()]
+
+    def parameter_groups(self, learning_rate: float, weight_decay: float) -> list[dict[str, Any]]:
+        """What the optimiser gets."""
+        return [{"params": list(self.parameters()), "lr": learning_rate, "weight_decay": weight_decay}]
+
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        optimizer = torch.optim.Adam(self.parameters(), lr=self.learning_rate, fused=True)
-        if self.schedule == "constant":
+        optimizer = self.make_optimizer()
+        steps = self._steps_of_the_cycle() if self.schedule == "one_cycle" else 1
+        schedule = self.make_schedule(optimizer, steps)
+        if schedule is None:
             return optimizer
-        if self.schedule == "one_cycle":
-            steps = int(self.trainer.estimated_stepping_batches)
-            cycle = OneCycleLR(optimizer, self.learning_rate, total_steps=steps)
-            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": cycle, "interval": "step"}}
-        plateau = ReduceLROnPlateau(optimizer, self.task.mode, factor=1 / self.decay, patience=self.patience)
+        if isinstance(schedule, OneCycleLR):
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
         return {
             "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": plateau, "monitor": self.monitor, "strict": False},
+            "lr_scheduler": {"scheduler": schedule, "monitor": self.monitor, "strict": False},
         }
+
+    def make_optimizer(self) -> torch.optim.Adam:
+        """Return a new optimizer of all parameters."""
+        groups = self.parameter_groups(self.learning_rate, self.weight_decay)
+        kind = torch.optim.AdamW if self.weight_decay else torch.optim.Adam
+        return kind(groups, lr=self.learning_rate, weight_decay=0.0, fused=True)
+
+    def make_schedule(self, optimizer: torch.optim.Optimizer, steps: int = 1) -> OneCycleLR | ReduceLROnPlateau | None:
+        """Return a new schedule, for so many steps if it depends on them."""
+        if self.schedule == "constant":
+            return None
+        if self.schedule == "one_cycle":
+            rates = [group["lr"] for group in optimizer.param_groups]
+            return OneCycleLR(optimizer, rates, total_steps=steps, pct_start=self.warm_up)
+        return ReduceLROnPlateau(optimizer, self.task.mode, factor=1 / self.decay, patience=self.patience)
+
+    def _steps_of_the_cycle(self) -> int:
+        """All steps of the run; a run that is resumed must have as many as it was begun with."""
+        steps = self.trainer.estimated_stepping_batches
+        if steps == math.inf:
+            raise ValueError("schedule one_cycle needs an end: set --trainer.max_epochs, or --trainer.max_steps")
+        if self.planned_steps not in (None, steps):
+            raise ValueError(
+                f"the run was begun with schedule one_cycle over {self.planned_steps} steps, now there would be "
+                f"{steps}, and a cycle cannot be extended or shortened; keep the epochs, the size of the batches and "
+                "the number of processes as they were, or leave out --ckpt_path to start a new run"
+            )
+        return int(steps)
 
     def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
         """Plateaus step in `on_train_epoch_end`: Lightning would do it after the checkpoint of the epoch is written."""
@@ -178,6 +210,11 @@ class SequenceModule(LightningModule):
     def _schedulers(self) -> list[Any]:
         found = self.lr_schedulers() or []
         return found if isinstance(found, list) else [found]
+
+    def setup(self, stage: str) -> None:
+        """Lightning converts a model after it has loaded the weights, which would round those of double precision."""
+        if self.trainer.precision == "64-true":
+            self.double()
 
     def on_fit_start(self) -> None:
         """Take from the data what a user of the trained network will need; it is kept in every checkpoint."""
@@ -216,39 +253,56 @@ class SequenceModule(LightningModule):
         content = pretrained.read_folder(place)
         if content["model_class"] != cls.__name__:
             raise ValueError(f"{place} holds a {content['model_class']}, not a {cls.__name__}")
+        return cls.from_artefact(content)
+
+    @classmethod
+    def from_artefact(cls, content: Mapping[str, Any]) -> Self:
+        """Return the model that `artefact` describes, ready to be evaluated or trained further."""
         model = cls(**content["hyper_parameters"])
         model.load_state_dict(content["state_dict"])
-        model.on_load_checkpoint(content)
+        model.on_load_checkpoint(dict(content))
         return model.eval()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the artefact, and what the metrics of all processes have seen of an epoch that is not over."""
         checkpoint |= {name: value for name, value in self.artefact().items() if name not in checkpoint}
         checkpoint["epoch_so_far"] = []
-        for metric in self._train_metrics():
+        for metric in self.train_metrics():
             if metric.update_count:
                 with metric.sync_context(should_sync=self.trainer.world_size > 1):
                     checkpoint["epoch_so_far"].append(copy.deepcopy(metric.metric_state))
+        if self.trainer.world_size > 1:  # a sum depends on its order, so each process goes on with its own part
+            own = [copy.deepcopy(metric.metric_state) for metric in self.train_metrics() if metric.update_count]
+            parts: list[Any] = [None] * self.trainer.world_size
+            torch.distributed.all_gather_object(parts, own)
+            checkpoint["epoch_so_far_of_each"] = parts
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         if "preprocessing" in checkpoint:
             self.preprocessing = Preprocessing.from_state(checkpoint["preprocessing"])
         self.preset = self.preset or checkpoint.get("made_by", {}).get("preset")
         states = checkpoint.get("epoch_so_far", []) if self.global_rank == 0 else []  # of all, so one of them has it
-        for metric, state in zip(self._train_metrics(), states, strict=False):
+        parts = checkpoint.get("epoch_so_far_of_each", [])
+        if torch.distributed.is_initialized() and len(parts) == torch.distributed.get_world_size():
+            states = parts[self.global_rank]
+        for metric, state in zip(self.train_metrics(), states, strict=False):
             restore(metric, state)
+        self.planned_steps = next((state.get("total_steps") for state in checkpoint.get("lr_schedulers", [])), None)
         if "loader_position" in checkpoint:  # of an earlier version; otherwise the data module has its own
             self.trainer.datamodule.load_state_dict(checkpoint["loader_position"])  # type: ignore[attr-defined]
 
-    def _train_metrics(self) -> list[Metric]:
+    def train_metrics(self) -> list[Metric]:
+        """Return the metrics of the epoch, whose state is kept in checkpoints."""
         mean_loss, metrics = self._meters("train")
         return [mean_loss, *metrics.values()]
 
 
-def _check_training(task: str, learning_rate: float, schedule: str, decay: float) -> None:
+def _check_training(task: str, learning_rate: float, schedule: str, patience: int, decay: float) -> None:
     check_choice("task", task, tuple(TASKS))
     check_choice("schedule", schedule, get_args(Schedule))
-    if not 0 < learning_rate < math.inf:
+    if not is_number(learning_rate) or not 0 < learning_rate < math.inf:
         raise ValueError(f"learning_rate must be a positive number, got {learning_rate!r}")
-    if decay <= 1:
-        raise ValueError(f"decay must be greater than 1, the learning rate is divided by it, got {decay!r}")
+    if isinstance(patience, bool) or not isinstance(patience, int) or patience < 0:
+        raise ValueError(f"patience must be a whole number of epochs from 0, got {patience!r}")
+    if not is_number(decay) or not 1 < decay < math.inf:
+        raise ValueError(f"decay must be a number above 1, the learning rate is divided by it, got {decay!r}")

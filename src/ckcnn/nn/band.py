@@ -20,27 +20,31 @@ _SIGMAS = ((1.0, 1.5, 2.0, 3.0, 4.0), (6.0, 8.0), (12.0, 16.0))
 _SHARE = 0.3  # of the tolerance that frequencies above the band may take: most of them are carried as well
 
 
-def choose_sigma(basis: Callable[[Tensor], Tensor], weight: Tensor, memory: Memory, tolerance: float) -> float | None:
+def choose_sigma(
+    basis: Callable[[Tensor], Tensor], weight: Tensor | None, memory: Memory, tolerance: float
+) -> float | None:
     """The coarsest grid, in cells per training sample, that carries a kernel, or None if it is too fast for all.
 
     The energy of the kernel above a frequency is known from the spectra of its basis and the products of its read-out.
 
     Args:
         basis: the basis functions ``(L,) -> (K, L)``, in float64.
-        weight: the read-out, ``(O, I, K)``.
+        weight: the read-out, ``(O, I, K)``, or None for one function a channel.
         memory: what the kernel sees.
         tolerance: relative error that is allowed.
     """
-    rows = weight.detach().double().flatten(0, 1)
-    gram = rows.T @ rows  # (K, K)
+    rows = None if weight is None else weight.detach().double().flatten(0, 1)
+    gram = None if rows is None else rows.T @ rows  # (K, K)
     span = memory.past + memory.future
     for probes, sigmas in zip(_PROBES, _SIGMAS, strict=True):
         count = math.floor(probes * span) + 1
         lags = torch.arange(count, dtype=torch.float64) / probes - memory.future
         taper = _taper(count, math.log(1 / tolerance) + 6)
         size = 2 ** math.ceil(math.log2(count))
-        spectrum = torch.fft.rfft(basis(lags) * taper.to(weight.device), size)  # (K, F)
-        energy = (spectrum.conj() * (gram.to(spectrum.dtype) @ spectrum)).real.sum(0).clamp_min(0)
+        values = basis(lags)
+        spectrum = torch.fft.rfft(values * taper.to(values.device), size)  # (K, F)
+        read_out = spectrum if gram is None else gram.to(spectrum.dtype) @ spectrum
+        energy = (spectrum.conj() * read_out).real.sum(0).clamp_min(0)
         above = energy.flip(0).cumsum(0).flip(0)  # from each frequency on
         widest = 2 * math.pi / size * probes  # rad per training sample between two frequencies
         blur = 2 * (math.log(1 / tolerance) + 6) * probes / count  # the taper's own

@@ -53,6 +53,11 @@ class CKBlock(nn.Module):
 class PointwiseConv(nn.Conv1d):
     """A 1x1 convolution as the matrix product it is: for few channels on a CPU four times as fast."""
 
+    def reset_bias(self) -> None:
+        """Start from biases of zero."""
+        assert self.bias is not None
+        nn.init.zeros_(self.bias)
+
     def forward(self, x: Tensor) -> Tensor:
         assert self.bias is not None
         weight = self.weight[..., 0].expand(x.shape[0], -1, -1)

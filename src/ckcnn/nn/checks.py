@@ -72,8 +72,8 @@ def check_horizon(horizon: int) -> None:
 
 def check_fraction(name: str, value: float) -> None:
     """`value` must be a probability below 1."""
-    if not 0 <= value < 1:
-        raise ValueError(f"{name} must lie in [0, 1), got {value}; it is a fraction, so write 0.3 for 30 %")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise ValueError(f"{name} must lie in [0, 1), got {value!r}; it is a fraction, so write 0.3 for 30 %")
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
@@ -82,7 +82,12 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
+def is_number(value: object) -> bool:
+    """Return whether a value is a real number, which neither a truth value nor nothing is."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
 def check_not_negative(name: str, value: float) -> None:
     """`value` must be a finite number that is not below zero."""
-    if not 0 <= value < math.inf:
+    if not is_number(value) or not 0 <= value < math.inf:
         raise ValueError(f"{name} must be 0 or a positive number, got {value!r}")

@@ -10,12 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from ckcnn.nn.checks import check_choice, check_counts, check_dt, check_fraction, check_horizon, check_signal
+from ckcnn.nn.continuous_kernel import ContinuousKernel
 from ckcnn.nn.functional import basis_conv, fft_conv, full_precision
 from ckcnn.nn.grid import coordinate_grid
-from ckcnn.nn.irregular import ContinuousKernel, stamped_conv
-from ckcnn.nn.kernels import KernelFactory, KernelNet, Siren, check_kernel_net
+from ckcnn.nn.irregular import stamped_conv
+from ckcnn.nn.kernel_window import GaussianWindow, make_window
+from ckcnn.nn.kernels import KernelFactory, Siren, check_kernel_net
 from ckcnn.nn.positions import Memory, smooth
-from ckcnn.nn.time_grid import TimeGrid
+from ckcnn.nn.time_grid import TimeGrid, sampling
 
 Stamps = Literal["auto", "exact"]
 
@@ -48,6 +50,8 @@ class CKConv(nn.Module):
         stamps: how real-valued `times` are convolved: ``"auto"`` by a non-uniform FFT where the kernel is smooth enough
             for it, ``"exact"`` always pair by pair, which takes a time that grows with the square of the length.
         tolerance: relative error that ``"auto"`` may make.
+        window: ``"none"``, or ``"layer"``: the kernel is multiplied by a Gaussian with a learned width (FlexConv).
+        sigma_0: where that width starts, as a fraction of half of the horizon.
     """
 
     def __init__(
@@ -61,6 +65,8 @@ class CKConv(nn.Module):
         weight_dropout: float = 0.0,
         stamps: Stamps = "auto",
         tolerance: float = 1e-5,
+        window: Literal["none", "layer"] = "none",
+        sigma_0: float = 0.075,
     ) -> None:
         super().__init__()
         check_counts(in_channels=in_channels, out_channels=out_channels)
@@ -72,6 +78,8 @@ class CKConv(nn.Module):
         self.in_channels, self.out_channels = in_channels, out_channels
         self.memory, self.weight_dropout = Memory(horizon, causal), weight_dropout
         self.stamps, self.tolerance = stamps, tolerance
+        check_choice("window", window, ("none", "layer"))
+        self.window: GaussianWindow | None = make_window(window, out_channels, horizon, sigma_0)
         self.kernel_net = kernel(out_channels * in_channels)
         check_kernel_net(self.kernel_net, out_channels * in_channels)
         self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
@@ -95,14 +103,9 @@ class CKConv(nn.Module):
             ValueError: if an argument does not fit; the message says what was expected.
         """
         check_signal(x, self.in_channels, self.kernel_net.read_out.bias.dtype)
-        check_dt(dt)
-        grid = TimeGrid.of(times, x)
+        grid, dt = sampling(times, dt, x)
         if grid is not None:
-            if dt != 1.0:
-                raise ValueError(f"times already hold the sampling step, leave dt at 1.0 (got {dt})")
-            if grid.step is None:
-                return self._forward_stamped(x, grid)
-            dt = grid.step
+            return self._forward_stamped(x, grid)
         with full_precision(x.device):
             basis, weight, ahead = self.sampled_parts(x.shape[-1], dt)
             if self.training and self.weight_dropout:
@@ -139,8 +142,12 @@ class CKConv(nn.Module):
 
     def sampled_parts(self, length: int, dt: float, smoothed: bool = True) -> tuple[Tensor, Tensor, int]:
         """Basis ``(K, L)`` and read-out ``(O, I, K)`` of the kernel on a grid, and how many lags lie ahead."""
+        if self.window is not None:
+            length = min([length, *(reach + 1 for reach in self.window.reaches(dt) or [])])
         p, ahead = coordinate_grid(self.memory, length, dt, self.kernel_net.read_out.bias)
         basis, weight = self.kernel_net.parts(p)
+        if self.window is not None:
+            basis = basis * self.window.cropped(self.memory.lags(p))
         if dt < 1 and smoothed:
             basis = smooth(basis, dt)
         weight = weight.view(self.out_channels, self.in_channels, -1)
@@ -148,8 +155,7 @@ class CKConv(nn.Module):
 
     def _basis(self, lags: Tensor) -> Tensor:
         """The basis functions at lags ``(L,)``, and one that is constant for the bias of the read-out: ``(K, L)``."""
-        basis = self.kernel_net.basis(self.memory.coordinates(lags).to(self.kernel_net.read_out.bias))
-        return torch.cat([basis, torch.ones_like(basis[:1])])
+        return WindowedBasis(self)(lags.to(self.kernel_net.read_out.bias.device))
 
     def _read_out(self) -> Tensor:
         layer = self.kernel_net.read_out
@@ -164,6 +170,7 @@ class CKConv(nn.Module):
                 self.memory,
                 self._basis,
                 self._read_out(),
+                self.kernel_net.read_out.bias.dtype,
                 dropout,
                 self._exact_basis,
                 self.tolerance if self.stamps == "auto" else None,
@@ -172,10 +179,10 @@ class CKConv(nn.Module):
 
     def _exact_basis(self, lags: Tensor) -> Tensor:
         """`_basis` in float64: rounding errors have all frequencies and would hide how fast a kernel is."""
-        state = {f"net.{name}": value.double() for name, value in self.kernel_net.state_dict().items()}
-        p = self.memory.coordinates(lags).to(self.kernel_net.read_out.bias.device)
-        basis: Tensor = torch.func.functional_call(_Basis(self.kernel_net), state, (p,))
-        return torch.cat([basis, torch.ones_like(basis[:1])])
+        basis = WindowedBasis(self)
+        state = {name: value.double() for name, value in basis.state_dict().items()}
+        exact: Tensor = torch.func.functional_call(basis, state, (lags.to(self.kernel_net.read_out.bias.device),))
+        return exact
 
     def _drop(self, kernel: Tensor) -> Tensor:
         return nn.functional.dropout(kernel, self.weight_dropout)
@@ -185,12 +192,16 @@ class CKConv(nn.Module):
         return f"{self.in_channels}, {self.out_channels}, {memory}"
 
 
-class _Basis(nn.Module):
-    """The basis of a kernel net as a module, so that it can be called with other parameters."""
+class WindowedBasis(nn.Module):
+    """The basis of a layer as a module of the lag, so that it can be called with other parameters."""
 
-    def __init__(self, net: KernelNet) -> None:
+    def __init__(self, layer: CKConv) -> None:
         super().__init__()
-        self.net = net
+        self.net, self.window, self.memory = layer.kernel_net, layer.window, layer.memory
 
-    def forward(self, p: Tensor) -> Tensor:
-        return self.net.basis(p)
+    def forward(self, lags: Tensor) -> Tensor:
+        """The basis functions and a constant one, all times the window: ``(L,) -> (K, L)``."""
+        bias = self.net.read_out.bias
+        basis = self.net.basis(self.memory.coordinates(lags).to(bias))
+        basis = torch.cat([basis, torch.ones_like(basis[:1])])
+        return basis if self.window is None else basis * self.window(lags.to(bias))

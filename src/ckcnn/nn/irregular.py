@@ -12,17 +12,16 @@ the next measurement is taken can give away what it will show.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ckcnn.nn.band import choose_sigma
-from ckcnn.nn.functional import basis_conv, fft_conv
+from ckcnn.nn.continuous_kernel import ContinuousKernel
+from ckcnn.nn.functional import fft_conv
 from ckcnn.nn.nufft import enough_room, spread_conv
-from ckcnn.nn.positions import Memory
 from ckcnn.nn.time_grid import GRID_FACTOR, TimeGrid
 from ckcnn.nn.window import Window, window
 
@@ -32,34 +31,13 @@ _FINE = 1e-6  # a tolerance below it leaves something for rounding errors
 _FINEST = 1e-12  # no window is made for less
 
 
-@dataclass(frozen=True)
-class ContinuousKernel:
-    """A kernel that can be evaluated at any lag: a read-out ``(O, I, K)`` of a basis ``(L,) -> (K, L)``.
-
-    Attributes:
-        memory: what it sees.
-        basis: its basis functions.
-        weight: their read-out.
-        dropout: of sampled kernel values, or None.
-        exact_basis: the basis in float64, without gradients, for a look at its spectrum.
-        tolerance: relative error that is allowed for real-valued stamps; None to sum pair by pair.
-    """
-
-    memory: Memory
-    basis: Callable[[Tensor], Tensor]
-    weight: Tensor
-    dropout: Callable[[Tensor], Tensor] | None = None
-    exact_basis: Callable[[Tensor], Tensor] | None = None
-    tolerance: float | None = None
-
-
 def stamped_conv(x: Tensor, grid: TimeGrid, kernel: ContinuousKernel, bias: Tensor | None) -> Tensor:
     """Convolves samples ``(B, I, T)`` with stamps: ``(B, O, T)``.
 
     Which way an output is computed depends on the kernel, on the number of samples and on stamps up to its own, never
     on later ones: whole numbers exactly on the grid, then a non-uniform FFT, and pairs where the grid gets too long.
     """
-    signal = x.to(kernel.weight.dtype)
+    signal = x.to(kernel.dtype)
     y = _convolve(signal, grid, kernel)
     return (y if bias is None else y + bias[:, None]).to(x.dtype)
 
@@ -77,7 +55,7 @@ def _convolve(x: Tensor, grid: TimeGrid, kernel: ContinuousKernel) -> Tensor:
     first = spreading.outside_from
     if first == 0 or (first < grid.length and not kernel.memory.causal):
         return _conv_by_pairs(x, grid, kernel)
-    y = spread_conv(x, grid, kernel.basis, kernel.weight, kernel.memory, sigma, chosen)
+    y = spread_conv(x, grid, kernel, sigma, chosen)
     if first < grid.length:
         rest = _conv_by_pairs(x, grid, kernel, first)
         rest = torch.where(spreading.inside[:, None, first:], y[..., first:], rest)
@@ -98,7 +76,7 @@ def _plan(grid: TimeGrid, kernel: ContinuousKernel) -> tuple[float, Window] | No
     chosen = window(max(goal / 10 if goal < _FINE else goal, _FINEST))
     if not enough_room(memory, 8.0, chosen):
         return None
-    dtype = kernel.weight.dtype
+    dtype = kernel.dtype
     sigma = None
     if tolerance >= 8 * torch.finfo(dtype).eps:
         with torch.no_grad():
@@ -144,14 +122,15 @@ def _conv_on_grid(x: Tensor, grid: TimeGrid, kernel: ContinuousKernel) -> Tensor
     basis = kernel.basis(lags)
     older = basis * (lags != 0).to(basis) if causal else basis
     if kernel.dropout is None:
-        y = basis_conv(cells, older, kernel.weight, None, ahead)
-        now = kernel.weight @ basis[:, ahead]
+        y = kernel.convolve(cells, older, ahead)
     else:
-        sampled = kernel.dropout(kernel.weight @ basis)
-        now = sampled[..., ahead]
+        sampled = kernel.dropout(kernel.matrices(basis))
         y = fft_conv(cells, sampled * (lags != 0).to(sampled) if causal else sampled, None, ahead)
     y = y.gather(2, index[:, None].expand(-1, y.shape[1], -1))
-    return y + now @ _at_this_stamp(x, grid) if causal else y
+    if not causal:
+        return y
+    present = _at_this_stamp(x, grid)
+    return y + (kernel.apply(basis[:, ahead], present) if kernel.dropout is None else sampled[..., ahead] @ present)
 
 
 def _at_this_stamp(x: Tensor, grid: TimeGrid) -> Tensor:
@@ -172,8 +151,8 @@ def _conv_by_pairs(x: Tensor, grid: TimeGrid, kernel: ContinuousKernel, first: i
         The outputs from step `first` on, ``(B, O, T - first)``.
     """
     batch, _, length = x.shape
-    num_basis = kernel.weight.shape[-1]
-    rows = max(1, _BLOCK_ELEMENTS // (batch * length * num_basis))
+    now = kernel.basis(torch.zeros(1, dtype=torch.float64))[:, 0]
+    rows = max(1, _BLOCK_ELEMENTS // (batch * length * len(now)))
     signal = x * grid.widths.to(x.dtype)[:, None]
     blocks = [
         checkpoint(_block, signal, grid.stamps, kernel, start, min(start + rows, length), use_reentrant=False)
@@ -182,8 +161,7 @@ def _conv_by_pairs(x: Tensor, grid: TimeGrid, kernel: ContinuousKernel, first: i
     y = torch.cat(blocks, dim=-1)
     if not kernel.memory.causal:
         return y
-    now = kernel.weight @ kernel.basis(torch.zeros(1, dtype=torch.float64))[:, 0]
-    return y + now @ (x * grid.newest.to(x.dtype)[:, None])[..., first:]
+    return y + kernel.apply(now, (x * grid.newest.to(x.dtype)[:, None])[..., first:])
 
 
 def _block(signal: Tensor, stamps: Tensor, kernel: ContinuousKernel, start: int, stop: int) -> Tensor:
@@ -195,5 +173,4 @@ def _block(signal: Tensor, stamps: Tensor, kernel: ContinuousKernel, start: int,
     if causal:
         live = live.tril(start - 1)  # of equal stamps only those that came before
     basis = kernel.basis(lags.flatten()).view(-1, *lags.shape) * live  # (K, B, R, T)
-    seen_by = torch.einsum("kbrt,bit->bkir", basis, signal[..., :seen])
-    return torch.einsum("oik,bkir->bor", kernel.weight, seen_by)
+    return kernel.see(basis, signal[..., :seen])

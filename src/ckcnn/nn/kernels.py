@@ -15,8 +15,9 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
+from torch.nn.utils.parametrize import is_parametrized
 
-from ckcnn.nn.checks import check_choice, check_counts
+from ckcnn.nn.checks import check_choice, check_counts, is_number
 from ckcnn.nn.siren_parts import siren_parts
 
 SirenInit = Literal["siren", "paper", "reference"]
@@ -50,6 +51,16 @@ class KernelNet(nn.Module):
         """The kernel at coordinates ``(L,) -> (O, L)``."""
         return self.read_out(self.basis(p).T).T
 
+    @torch.no_grad()
+    def scale_outputs(self, factors: Tensor) -> None:
+        """Multiply each output by a factor, ``(O,)``."""
+        scaled = self.read_out.weight * factors[:, None]
+        if is_parametrized(self.read_out, "weight"):
+            self.read_out.weight = scaled  # sets direction and norm
+        else:
+            self.read_out.weight.copy_(scaled)
+        self.read_out.bias.mul_(factors)
+
 
 def check_kernel_net(net: nn.Module, outputs: int) -> None:
     """`net` must be a `KernelNet` whose read-out has a bias and this many outputs."""
@@ -78,22 +89,33 @@ class Siren(KernelNet):
             * ``"paper"``: the same weights; biases U(±pi / ||W_i||) as the paper writes (Sec. 4.2).
             * ``"reference"``: what the authors' runs started from, because their weights were written into a normalised
               layer that ignored them: U(±1 / sqrt(fan in)) and biases U(-1, 1).
+        learn_omega_0: whether omega_0 is learned; it starts from the value given.
     """
 
-    def __init__(self, outputs: int, omega_0: float = 30.0, hidden: int = 32, init: SirenInit = "siren") -> None:
+    def __init__(
+        self,
+        outputs: int,
+        omega_0: float = 30.0,
+        hidden: int = 32,
+        init: SirenInit = "siren",
+        learn_omega_0: bool = False,
+    ) -> None:
         check_counts(outputs=outputs, hidden=hidden)
         check_choice("init", init, get_args(SirenInit))
-        _check_omega_0(omega_0)
+        check_omega_0(omega_0)
         super().__init__(weight_norm(nn.Linear(hidden, outputs)))
         self.first = weight_norm(nn.Linear(1, hidden))
         self.second = weight_norm(nn.Linear(hidden, hidden))
         self.omega_0, self.init = omega_0, init
+        self.log_omega_0 = nn.Parameter(torch.empty(())) if learn_omega_0 else None
         self.reset_parameters()
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
         """Draws all weights anew. Assigning to a normalised ``weight`` sets its direction and its norm."""
         hidden = self.second.in_features
+        if self.log_omega_0 is not None:
+            self.log_omega_0.fill_(math.log(self.omega_0))
         for layer in (self.first, self.second, self.read_out):
             bound = 1 / math.sqrt(layer.in_features)
             if self.init != "reference" and layer is not self.first:
@@ -108,10 +130,13 @@ class Siren(KernelNet):
                 layer.bias.uniform_(-math.pi, math.pi).div_(period)
 
     def basis(self, p: Tensor) -> Tensor:
-        h = torch.sin(self.omega_0 * self.first(p[:, None]))
-        return torch.sin(self.omega_0 * self.second(h)).T
+        omega_0 = self.omega_0 if self.log_omega_0 is None else self.log_omega_0.exp()
+        h = torch.sin(omega_0 * self.first(p[:, None]))
+        return torch.sin(omega_0 * self.second(h)).T
 
     def parts(self, p: Tensor) -> tuple[Tensor, Tensor]:
+        if self.log_omega_0 is not None:
+            return super().parts(p)
         return siren_parts(p, (self.first, self.second, self.read_out), (self.omega_0, self.omega_0))
 
     def extra_repr(self) -> str:
@@ -131,7 +156,7 @@ class FourierKernel(KernelNet):
         check_counts(outputs=outputs, hidden=hidden)
         if hidden % 2:
             raise ValueError(f"hidden must be even, half cosines and half sines, got {hidden}")
-        _check_omega_0(omega_0)
+        check_omega_0(omega_0)
         super().__init__(nn.Linear(hidden, outputs))
         self.frequencies = nn.Linear(1, hidden // 2, bias=False)
         self.mix = nn.Linear(hidden, hidden)
@@ -153,6 +178,7 @@ class FourierKernel(KernelNet):
         return f"omega_0={self.omega_0:g}"
 
 
-def _check_omega_0(omega_0: float) -> None:
-    if not (math.isfinite(omega_0) and omega_0 > 0):
+def check_omega_0(omega_0: float) -> None:
+    """`omega_0` must be a positive number."""
+    if not is_number(omega_0) or not 0 < omega_0 < math.inf:
         raise ValueError(f"omega_0 must be a positive number, got {omega_0!r}")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Literal, get_args
 
@@ -17,6 +18,8 @@ from ckcnn.nn.normalization import Norm
 from ckcnn.nn.time_grid import TimeGrid
 
 Readout = Literal["last", "last_valid", "mean", "every_step"]
+BackboneFactory = Callable[[list[int], ConvFactory, Norm, float], nn.Module]
+"""Makes a backbone from channels, what makes a convolution, norm and dropout, such as `CKBackbone` itself."""
 
 
 class CKBackbone(nn.Module):
@@ -68,6 +71,7 @@ class CKNet(nn.Module):
             are given) or ``"every_step"``.
         dropout: fraction of the activations that training sets to zero.
         input_dropout: fraction of the input values that training sets to zero.
+        backbone: makes the blocks: `CKBackbone`, those of the paper, or `PreNormBackbone`.
     """
 
     def __init__(
@@ -81,6 +85,7 @@ class CKNet(nn.Module):
         readout: Readout = "last",
         dropout: float = 0.0,
         input_dropout: float = 0.0,
+        backbone: BackboneFactory = CKBackbone,
     ) -> None:
         super().__init__()
         check_counts(hidden_channels=hidden_channels, out_channels=out_channels, num_blocks=num_blocks)
@@ -88,7 +93,7 @@ class CKNet(nn.Module):
         check_fraction("input_dropout", input_dropout)
         self.in_channels, self.readout = in_channels, readout
         self.input_dropout = nn.Dropout(input_dropout)
-        self.backbone = CKBackbone([in_channels] + [hidden_channels] * num_blocks, conv, norm, dropout)
+        self.backbone = backbone([in_channels] + [hidden_channels] * num_blocks, conv, norm, dropout)
         self.head = nn.Linear(hidden_channels, out_channels)
         nn.init.normal_(self.head.weight, std=0.01)
         nn.init.zeros_(self.head.bias)
@@ -138,6 +143,7 @@ class CKTextNet(nn.Module):
         norm: ``"step"`` here, since a language model must not look ahead; ``"global"`` is what the authors ran.
         dropout: fraction of the activations that training sets to zero.
         embedding_dropout: fraction of the embedded values that training sets to zero.
+        backbone: see `CKNet`.
     """
 
     def __init__(
@@ -150,6 +156,7 @@ class CKTextNet(nn.Module):
         norm: Norm = "step",
         dropout: float = 0.0,
         embedding_dropout: float = 0.0,
+        backbone: BackboneFactory = CKBackbone,
     ) -> None:
         super().__init__()
         check_counts(vocabulary=vocabulary, embedding_channels=embedding_channels, num_blocks=num_blocks)
@@ -157,7 +164,7 @@ class CKTextNet(nn.Module):
         self.embedding = nn.Embedding(vocabulary, embedding_channels)
         self.embedding_dropout = nn.Dropout(embedding_dropout)
         channels = [embedding_channels] + [hidden_channels] * (num_blocks - 1) + [embedding_channels]
-        self.backbone = CKBackbone(channels, conv, norm, dropout)
+        self.backbone = backbone(channels, conv, norm, dropout)
         self.head = nn.Linear(embedding_channels, vocabulary)
         self.head.weight = self.embedding.weight
         nn.init.normal_(self.embedding.weight, std=0.01)

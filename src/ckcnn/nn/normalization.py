@@ -1,4 +1,4 @@
-"""The two normalisations of the backbone (paper, Appx. E.1): one looks into the future, the other does not."""
+"""The normalisations of the backbones: one of them looks into the future (paper, Appx. E.1), the others do not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-Norm = Literal["global", "step"]
+Norm = Literal["global", "step", "batch"]
 
 
 def global_norm(channels: int) -> nn.Module:
@@ -31,4 +31,8 @@ class StepNorm(nn.Module):
         return (x - mean) * torch.rsqrt(variance + self.eps) * self.weight[:, None] + self.bias[:, None]
 
 
-NORMS: dict[Norm, Callable[[int], nn.Module]] = {"global": global_norm, "step": StepNorm}
+NORMS: dict[Norm, Callable[[int], nn.Module]] = {
+    "global": global_norm,
+    "step": StepNorm,
+    "batch": nn.BatchNorm1d,
+}

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ckcnn.nn.functional import basis_conv
+from ckcnn.nn.continuous_kernel import ContinuousKernel
 from ckcnn.nn.kernel_end import End
 from ckcnn.nn.near_pairs import NearPairs
 from ckcnn.nn.positions import Memory
@@ -30,42 +30,39 @@ def enough_room(memory: Memory, sigma: float, window: Window) -> bool:
 def spread_conv(
     x: Tensor,
     grid: TimeGrid,
-    basis: Callable[[Tensor], Tensor],
-    weight: Tensor,
-    memory: Memory,
+    kernel: ContinuousKernel,
     sigma: float,
     window: Window,
 ) -> Tensor:
     """Convolves samples ``(B, I, T)``: ``(B, O, T)``.
 
     Args:
-        x: the signal, in the type of `weight`.
+        x: the signal, in the type of the kernel.
         grid: its stamps.
-        basis: the basis functions ``(L,) -> (K, L)``.
-        weight: the read-out, ``(O, I, K)``.
-        memory: what the kernel sees.
+        kernel: the kernel.
         sigma: cells of the grid per training sample.
         window: carries samples to the grid and back.
     """
     batch, _, length = x.shape
+    memory = kernel.memory
     rows = x.mT.reshape(batch * length, -1)  # (B T, I)
     spreading = grid.spreading(memory, sigma, window)
     spread, read = spreading.bags(x.dtype, batch * spreading.cells)
     far = rows * grid.far_widths(memory).to(x.dtype).view(-1, 1)
     cells: Tensor = _SparseSum.apply(far, spread, read)  # type: ignore[no-untyped-call]
     cells = cells.view(batch, spreading.cells, -1).mT  # (B, I, M)
-    kernel, advance = _grid_basis(basis, memory, sigma, window)
-    y = basis_conv(cells, kernel.to(x.dtype), weight, None, advance)  # (B, O, M)
+    basis, advance = _grid_basis(kernel.basis, memory, sigma, window)
+    y = kernel.convolve(cells, basis.to(x.dtype), advance)  # (B, O, M)
     y = y.mT.reshape(batch * spreading.cells, -1)
     y = _SparseSum.apply(y, read, spread)  # type: ignore[no-untyped-call]  # (B T, O)
     first = window.present if memory.causal else window.edge
     for end, old in ((first, False), (window.edge, True)):
         pairs = grid.near(memory, sigma, end, old, x.dtype)
         if len(pairs):
-            y = _NearSum.apply(y, rows, _near_weight(basis, weight, memory, sigma, end, old), pairs)  # type: ignore[no-untyped-call]
+            y = _NearSum.apply(y, rows, _near_weight(kernel, sigma, end, old), pairs)  # type: ignore[no-untyped-call]
     if memory.causal:
-        now = weight @ basis(torch.zeros(1, dtype=torch.float64))[:, 0]  # (O, I)
-        y = y + (rows * grid.newest.to(x.dtype).view(-1, 1)) @ now.T
+        now = kernel.basis(torch.zeros(1, dtype=torch.float64))[:, 0]
+        return y.view(batch, length, -1).mT + kernel.apply(now, x * grid.newest.to(x.dtype)[:, None])
     return y.view(batch, length, -1).mT
 
 
@@ -89,15 +86,13 @@ def _grid_basis(basis: Callable[[Tensor], Tensor], memory: Memory, sigma: float,
     return torch.cat([g[:, size - tail :], g[:, : count + tail]], dim=1), ahead + tail
 
 
-def _near_weight(
-    basis: Callable[[Tensor], Tensor], weight: Tensor, memory: Memory, sigma: float, end: End, old: bool
-) -> Tensor:
+def _near_weight(kernel: ContinuousKernel, sigma: float, end: End, old: bool) -> Tensor:
     """The coefficients of the terms near one end, ``(Q I, O)``."""
     nodes = end.nodes / sigma
-    lags = memory.past - nodes if old else nodes - memory.future
-    values = basis(lags)
-    terms = (values.double() @ end.projection.to(values.device)).to(weight.dtype)  # (K, Q)
-    return (weight @ terms).permute(2, 1, 0).flatten(0, 1)
+    lags = kernel.memory.past - nodes if old else nodes - kernel.memory.future
+    values = kernel.basis(lags)
+    terms = (values.double() @ end.projection.to(values.device)).to(kernel.dtype)  # (K, Q)
+    return kernel.matrices(terms).permute(2, 1, 0).flatten(0, 1)
 
 
 class _SparseSum(torch.autograd.Function):

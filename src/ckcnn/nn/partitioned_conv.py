@@ -49,30 +49,40 @@ class PartitionedConv(StatefulStage):
         bias: ``(O,)`` or None.
         batch: how many signals arrive in step.
         partition: how to cut the kernel; by default by what it costs.
+        depthwise: whether each channel has a kernel of its own; ``I`` is then 1 for the kernel ``(C, 1, L)``.
     """
 
     history: Tensor  # (B, I, lookback + segment)
     ready: Tensor  # (B, O, segment): bias and what complete blocks give to each step
     bias: Tensor  # (O, 1)
 
-    def __init__(self, kernel: Tensor, bias: Tensor | None, batch: int, partition: Partition | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Tensor,
+        bias: Tensor | None,
+        batch: int,
+        partition: Partition | None = None,
+        depthwise: bool = False,
+    ) -> None:
         super().__init__()
         kernel = kernel.detach().to(torch.promote_types(kernel.dtype, torch.float32))  # no FFT knows less
         out_channels, in_channels, self.lags = kernel.shape
         partition = partition or cheapest_partition(self.lags, in_channels, out_channels, batch)
-        self.direct = DirectLags(kernel[..., : partition.direct])
-        self.levels = nn.ModuleList(BlockLags(kernel, level) for level in partition.levels)
+        direct, blocks = (DepthwiseDirectLags, DepthwiseBlockLags) if depthwise else (DirectLags, BlockLags)
+        channels = out_channels if depthwise else in_channels
+        self.direct = direct(kernel[..., : partition.direct])
+        self.levels = nn.ModuleList(blocks(kernel, level) for level in partition.levels)
         self.sizes = sizes = [level.size for level in partition.levels]
         # Whole blocks of this size of new steps meet the newest lags by FFT.
         self.bulk = next((size for size in sizes if size >= 4 * partition.direct), sizes[-1]) if sizes else None
-        self.newest = BlockLags(kernel, Level(self.bulk, 0, self.bulk)) if self.bulk else None
+        self.newest = blocks(kernel, Level(self.bulk, 0, self.bulk)) if self.bulk else None
         self.segment = max([_SEGMENT, *sizes])
         self.lookback = max([self.lags - 1, *(level.stop + level.size for level in partition.levels)])
-        self.piece = max(1, _PIECE // (batch * in_channels * partition.direct))
+        self.piece = max(1, _PIECE // (batch * channels * partition.direct))
         self.position = 0
         bias = kernel.new_zeros(out_channels) if bias is None else bias.detach().to(kernel.dtype)
         self.register_buffer("bias", bias[:, None].clone())
-        self.register_buffer("history", kernel.new_zeros(batch, in_channels, self.lookback + self.segment))
+        self.register_buffer("history", kernel.new_zeros(batch, channels, self.lookback + self.segment))
         self.register_buffer("ready", self.bias.repeat(batch, 1, self.segment))
 
     def memory(self) -> dict[str, Tensor]:
@@ -145,14 +155,16 @@ class DirectLags(nn.Module):
 
     def forward(self, history: Tensor, lookback: int, ready: Tensor, start: int, stop: int) -> None:
         """Add their part of the steps from `start` until before `stop` to what is ready."""
-        batch, in_channels, _ = history.shape
         samples = history[..., lookback + start - self.lags + 1 : lookback + stop]
-        if stop - start == 1:
-            ready[..., start] += nn.functional.linear(samples.reshape(batch, -1), self.weight)
-        else:
-            windows = samples.unfold(-1, self.lags, 1).permute(0, 2, 1, 3)  # (B, T, I, L)
-            y = nn.functional.linear(windows.reshape(batch, stop - start, in_channels * self.lags), self.weight)
-            ready[..., start:stop] += y.mT
+        ready[..., start:stop] += self._sums(samples)
+
+    def _sums(self, samples: Tensor) -> Tensor:
+        """What the lags give: ``(B, I, T + L - 1) -> (B, O, T)``."""
+        batch, in_channels, length = samples.shape
+        if length == self.lags:
+            return nn.functional.linear(samples.reshape(batch, -1), self.weight)[..., None]
+        windows = samples.unfold(-1, self.lags, 1).permute(0, 2, 1, 3)  # (B, T, I, L)
+        return nn.functional.linear(windows.reshape(batch, -1, in_channels * self.lags), self.weight).mT
 
 
 class BlockLags(nn.Module):
@@ -186,8 +198,27 @@ class BlockLags(nn.Module):
         oldest = lookback + first - self.lookback
         samples = history[..., oldest : oldest + (self.blocks + count) * self.size]
         windows = torch.fft.rfft(samples.unfold(-1, 2 * self.size, self.size))  # (B, I, P + K - 1, F)
-        batch, in_channels = len(history), history.shape[1]
-        columns = windows.unfold(2, self.blocks, 1).permute(3, 1, 4, 0, 2)  # (F, I, P, B, K)
-        y = torch.bmm(self.spectra, columns.reshape(-1, in_channels * self.blocks, batch * count))  # (F, O, B K)
-        y = torch.fft.irfft(y.view(*y.shape[:2], batch, count).permute(2, 1, 3, 0), 2 * self.size)  # (B, O, K, 2 S)
+        y = torch.fft.irfft(self._product(windows), 2 * self.size)  # (B, O, K, 2 S)
         ready[..., first : first + count * self.size] += y[..., self.size :].flatten(2)
+
+    def _product(self, windows: Tensor) -> Tensor:
+        """Multiply spectra: ``(B, I, P + K - 1, F) -> (B, O, K, F)``."""
+        batch, in_channels = windows.shape[:2]
+        columns = windows.unfold(2, self.blocks, 1).permute(3, 1, 4, 0, 2)  # (F, I, P, B, K)
+        count = columns.shape[-1]
+        y = torch.bmm(self.spectra, columns.reshape(-1, in_channels * self.blocks, batch * count))  # (F, O, B K)
+        return y.view(*y.shape[:2], batch, count).permute(2, 1, 3, 0)
+
+
+class DepthwiseDirectLags(DirectLags):
+    """The newest lags of kernels ``(C, 1, L)``, one for each channel."""
+
+    def _sums(self, samples: Tensor) -> Tensor:
+        return torch.einsum("bctl,cl->bct", samples.unfold(-1, self.lags, 1), self.weight)
+
+
+class DepthwiseBlockLags(BlockLags):
+    """The lags of one level of kernels ``(C, 1, L)``, one for each channel."""
+
+    def _product(self, windows: Tensor) -> Tensor:
+        return torch.einsum("fcp,bckfp->bckf", self.spectra, windows.unfold(2, self.blocks, 1))

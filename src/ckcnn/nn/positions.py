@@ -38,6 +38,10 @@ class Memory:
         """Kernel coordinates of lags: ``1 - 2 u / (horizon - 1)``, or ``-2 u / (horizon - 1)`` when centred."""
         return float(self.causal) - 2 * lags / (self.horizon - 1)
 
+    def lags(self, p: Tensor) -> Tensor:
+        """The lags of kernel coordinates, the inverse of `coordinates`."""
+        return (float(self.causal) - p) * ((self.horizon - 1) / 2)
+
     def sees(self, lags: Tensor) -> Tensor:
         """Which lags lie in the memory."""
         slack = _ROUNDING * self.horizon

@@ -17,6 +17,8 @@ from ckcnn.nn.fftconv import FFTConv
 from ckcnn.nn.network import CKBackbone, CKNet, CKTextNet
 from ckcnn.nn.normalization import StepNorm
 from ckcnn.nn.partitioned_conv import PartitionedConv, StatefulStage
+from ckcnn.nn.prenorm import ConvStem, PreNormBackbone, PreNormBlock
+from ckcnn.nn.separable import DepthwiseCKConv, SeparableCKConv
 
 
 def stage_of(module: nn.Module, batch: int, dt: float) -> nn.Module:
@@ -47,6 +49,20 @@ def _conv(layer: CKConv, batch: int, dt: float) -> nn.Module:
         )
     lags = len(layer.memory.grid(int(layer.memory.past / dt) + 2, dt)[0])
     return PartitionedConv(layer.kernel(lags, dt), layer.bias, batch)
+
+
+def _depthwise_conv(layer: DepthwiseCKConv, batch: int, dt: float) -> nn.Module:
+    if not layer.memory.causal:
+        raise ValueError(
+            "a stream needs a causal network, but causal=False lets a convolution see later samples; "
+            "train one with causal=True"
+        )
+    kernel, _ = layer.sampled_kernel(int(layer.memory.past / dt) + 2, dt)
+    return PartitionedConv(kernel[:, None], layer.bias, batch, depthwise=True)
+
+
+def _separable_conv(layer: SeparableCKConv, batch: int, dt: float) -> nn.Module:
+    return nn.Sequential(stage_of(layer.depthwise, batch, dt), stage_of(layer.pointwise, batch, dt))
 
 
 def _free_conv(layer: FFTConv, batch: int, dt: float) -> nn.Module:
@@ -91,6 +107,20 @@ def _backbone(module: CKBackbone, batch: int, dt: float) -> nn.Module:
     return nn.Sequential(*(stage_of(block, batch, dt) for block in module.blocks))
 
 
+def _pre_norm_backbone(module: PreNormBackbone, batch: int, dt: float) -> nn.Module:
+    return nn.Sequential(*(stage_of(part, batch, dt) for part in (module.stem, *module.blocks, module.norm)))
+
+
+def _stem(module: ConvStem, batch: int, dt: float) -> nn.Module:
+    return nn.Sequential(*(stage_of(part, batch, dt) for part in (module.conv, module.norm, module.activation)))
+
+
+def _gate(module: nn.GLU, batch: int, dt: float) -> nn.Module:
+    if module.dim != 1:
+        raise ValueError(f"there is a streaming counterpart of GLU over channels only, dim=1, got dim={module.dim}")
+    return _each_step(module, batch, dt)
+
+
 def _network(net: CKNet, batch: int, dt: float) -> nn.Module:
     stages = [stage_of(net.backbone, batch, dt)]
     if net.readout == "mean":
@@ -116,6 +146,19 @@ class BlockStage(nn.Module):
         y = self.norm1(self.conv1(x)).relu_()
         y = self.norm2(self.conv2(y)).relu_()
         return (y + self.shortcut(x)).relu_()
+
+
+class PreNormStage(nn.Module):
+    """A `PreNormBlock`."""
+
+    def __init__(self, block: PreNormBlock, batch: int, dt: float) -> None:
+        super().__init__()
+        parts = (block.norm, block.conv, block.activation, block.mix, block.gate)
+        self.branch = nn.Sequential(*(stage_of(part, batch, dt) for part in parts))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map the new steps ``(B, C, T) -> (B, C, T)``."""
+        return x + self.branch(x)
 
 
 class RunningMean(StatefulStage):
@@ -176,13 +219,19 @@ class Embedding(nn.Module):
 STAGES: dict[type[nn.Module], Callable[[Any, int, float], nn.Module]] = {
     CKConv: _conv,
     FFTConv: _free_conv,
+    DepthwiseCKConv: _depthwise_conv,
+    SeparableCKConv: _separable_conv,
     CKBlock: BlockStage,
+    PreNormBlock: PreNormStage,
+    ConvStem: _stem,
     CKBackbone: _backbone,
+    PreNormBackbone: _pre_norm_backbone,
     CKNet: _network,
     CKTextNet: _text_network,
     nn.Sequential: _chain,
     nn.Conv1d: _pointwise,
     nn.BatchNorm1d: _batch_norm,
+    nn.GLU: _gate,
     **dict.fromkeys((PointwiseConv, StepNorm, nn.Identity, nn.Dropout, nn.ReLU, nn.GELU, nn.SiLU), _each_step),
 }
 """What makes the streaming counterpart of a kind of layer: a layer of your own can be added."""

@@ -10,7 +10,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ckcnn.nn.checks import check_times
+from ckcnn.nn.checks import check_dt, check_times
 from ckcnn.nn.kernel_end import End
 from ckcnn.nn.near_pairs import NearPairs
 from ckcnn.nn.positions import Memory, cell_widths, newest_widths
@@ -114,6 +114,21 @@ class TimeGrid:
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
+
+
+def sampling(times: Tensor | TimeGrid | None, dt: float, x: Tensor) -> tuple[TimeGrid | None, float]:
+    """Return the stamps of a call of a layer if they need a path of their own, else None, and the sampling step.
+
+    Raises:
+        ValueError: if stamps and a step are given, or one of them does not fit.
+    """
+    check_dt(dt)
+    grid = TimeGrid.of(times, x)
+    if grid is None:
+        return None, dt
+    if dt != 1.0:
+        raise ValueError(f"times already hold the sampling step, leave dt at 1.0 (got {dt})")
+    return (grid, dt) if grid.step is None else (None, grid.step)
 
 
 def regular_step(times: Tensor) -> float | None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from ckcnn.archives import check_archive
+
 LIMIT = 64 << 20  # bytes; the largest published file has 4.4 million
 
 
@@ -52,16 +54,19 @@ def _check_archive(path: Path, content: bytes, limit: int) -> None:
         ) from None
     if unpacked > limit:
         raise ValueError(f"{path} unpacks to {unpacked:,} bytes, expected at most {limit:,}; it is no file of weights")
+    try:
+        check_archive(content)
+    except Exception as error:
+        raise ValueError(f"{path} is damaged: {error}; get the original file again") from None
 
 
 def _check_tensors(path: Path, loaded: object, limit: int) -> dict[str, Tensor]:
     if not isinstance(loaded, dict) or not loaded:
-        raise ValueError(f"{path} holds no weights: expected tensors by name, got {type(loaded).__name__}")
+        raise ValueError(f"{path} holds no weights: expected tensors by name, got {_kind(loaded)}")
     for name, value in loaded.items():
         if not isinstance(name, str) or type(value) not in (Tensor, nn.Parameter):
             raise ValueError(
-                f"{path} holds something else than weights: expected tensors by name, "
-                f"got {type(value).__name__} under {name!r}"
+                f"{path} holds something else than weights: expected tensors by name, got {_kind(value)} under {name!r}"
             )
         if value.layout is not torch.strided or value.device.type != "cpu" or value.is_quantized:
             raise ValueError(f"{path}: expected plain numbers in {name}, got a {value.layout} on {value.device}")
@@ -73,3 +78,7 @@ def _check_tensors(path: Path, loaded: object, limit: int) -> dict[str, Tensor]:
         if not bool(value.isfinite().all()):
             raise ValueError(f"{path}: {name} has values that are NaN or infinite; get the original file again")
     return loaded
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else type(value).__name__

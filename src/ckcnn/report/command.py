@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -29,7 +30,13 @@ def main(argv: Sequence[str]) -> int:
     found = results.load(options.folder)
     console = Console(stderr=True)
     reading = track(found.runs, "reading runs", console=console, transient=True, disable=not console.is_terminal)
-    views = [view(run) for run in reading]
+    views = []
+    for run in reading:
+        try:
+            views.append(view(run))
+        except Exception as error:  # whatever a damaged file leads to, it is not the other runs' fault
+            found.broken[run.folder.path] = f"it cannot be shown ({type(error).__name__}: {error})"
+    found = replace(found, runs=[shown.run for shown in views])
     page = render(found, views, options.title or f"{options.folder.absolute().name}: what the runs reached")
     with replacing(options.output) as file:
         file.write(page.encode())

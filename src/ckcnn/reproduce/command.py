@@ -39,6 +39,10 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         0, or 1 if a run failed, 130 or 143 if it was stopped by a signal and can go on.
     """
+    if list(argv[:1]) == ["archive"]:
+        from ckcnn.archive import command  # it needs sktime, which the paper's tables do not
+
+        return command.main(argv[1:])
     options, words = _parser().parse_known_args(list(argv))
     changes, others = split_options(words)
     tables = _tables(options, changes)
@@ -70,7 +74,8 @@ def _parser() -> Parser:
         description="Trains and tests what the paper's tables need, and writes them with our figures beside the "
         "paper's. What is done is not done again, what was cut off goes on. Other options are those of ckcnn fit, for "
         "every run.",
-        epilog="example: ckcnn reproduce resolution --only ct --workers 2 --budget 90m",
+        epilog="example: ckcnn reproduce resolution --only ct --workers 2 --budget 90m; "
+        "ckcnn reproduce archive --help for the UEA and UCR archives",
     )
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(TABLES)}, or all")
     parser.add_argument("--list", action="store_true", help="the tables, what is done, and how long the rest takes")

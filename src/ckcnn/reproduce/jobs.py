@@ -68,7 +68,9 @@ class Job:
         """Whether all epochs are done, or training has stopped because it was good enough or no longer improved."""
         if len(run.epochs) >= self.epochs:
             return True
-        return run.folder.last.is_file() and checkpoints.is_finished(checkpoints.load(run.folder.last))
+        if not run.folder.last.is_file():
+            return False
+        return checkpoints.why_finished(checkpoints.load(run.folder.last), None, -1) is not None
 
     def is_short(self, run: Run) -> bool:
         """Whether more epochs were planned than it could take; not if it stopped by itself before its last one."""

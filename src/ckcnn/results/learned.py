@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ckcnn.models.networks import NetworkOptions, convolutions
-from ckcnn.nn import CKConv, CKNet, CKTextNet
+from ckcnn.nn import CKConv, CKNet, CKTextNet, DepthwiseCKConv
 from ckcnn.runs import checkpoints
 from ckcnn.runs.folder import RunFolder
 
@@ -62,8 +62,8 @@ def network_of(content: Mapping[str, Any], path: Path) -> CKNet | CKTextNet:
         net = NetworkOptions.of(settings).build(convolution)
         state = content["state_dict"].items()
         net.load_state_dict({name.removeprefix("net."): value for name, value in state if name.startswith("net.")})
-    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
-        raise ValueError(f"{path} does not hold what its settings say: {error}") from None
+    except (KeyError, TypeError, AttributeError, RuntimeError):
+        raise ValueError(f"{path} does not hold what its settings say: its weights are of another network") from None
     return net.eval()
 
 
@@ -73,11 +73,14 @@ def kernels(net: CKNet | CKTextNet, count: int = 3) -> dict[str, LearnedKernels]
 
 
 @torch.no_grad()
-def _learned(layer: CKConv, count: int) -> LearnedKernels:
-    sampled = layer.kernel(layer.horizon)  # (O, I, L)
-    flat = sampled.flatten(0, 1)
+def _learned(layer: CKConv | DepthwiseCKConv, count: int) -> LearnedKernels:
+    sampled = layer.kernel(layer.horizon)  # (O, I, L), or (C, L)
+    inputs = 1 if isinstance(layer, DepthwiseCKConv) else layer.in_channels
+    flat = sampled.flatten(0, -2)
     order = flat.square().sum(1).argsort(descending=True)[:count].tolist()
-    strongest = {f"{index % layer.in_channels} → {index // layer.in_channels}": flat[index] for index in order}
+    strongest = {
+        f"{index % inputs} → {index // inputs}" if inputs > 1 else f"channel {index}": flat[index] for index in order
+    }
     start = 0 if layer.memory.causal else -(layer.horizon // 2)
     lags = torch.arange(start, start + layer.horizon)
     return LearnedKernels(lags, strongest, flat.square().mean(0).sqrt())

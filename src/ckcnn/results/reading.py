@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ckcnn import presets
 from ckcnn.data_options import OPTIONS
+from ckcnn.hints import in_short
 from ckcnn.results.metrics import known_metric, known_mode, told_metric
 from ckcnn.results.searches import Search
 from ckcnn.runs import metrics_table
@@ -19,6 +20,10 @@ from ckcnn.runs.ranking import Mode, rank
 
 if TYPE_CHECKING:
     from ckcnn.nn import CKNet, CKTextNet
+
+
+_MOST_FOLDERS = 20_000
+_DEEPEST = 60  # a link may lead back to a folder above it
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,10 @@ class Run:
         Raises:
             ValueError: if a file in it is broken; the message names it.
         """
+        config = presets.load(folder.config)
+        _check_config(config, folder.config)
         name = name or f"{folder.path.absolute().parent.name}/{folder.path.name}"
-        return cls(folder, name, presets.load(folder.config), _epochs(folder.metrics), _tests(folder.results))
+        return cls(folder, name, config, _epochs(folder.metrics), _tests(folder.results))
 
     @property
     def preset(self) -> str:
@@ -153,30 +160,44 @@ def load(folder: str | Path) -> Results:
     if not top.is_dir():
         raise ValueError(f"{top} is not a folder; give the one that holds the runs, usually runs")
     runs, searches, broken = [], [], {}
-    for path in _find(top):
+    for path in _find(top, [_MOST_FOLDERS]):
         name = str(path.relative_to(top)) if path != top else path.absolute().name
         try:
             if path.name == "search.csv":
                 searches.append(Search.read(path, str(Path(name).parent) if Path(name).parent.name else None))
             else:
                 runs.append(Run.read(RunFolder(path), name if path.parent != top and path != top else None))
-        except ValueError as error:
+        except (ValueError, OSError) as error:
             broken[path] = str(error)
     if not runs and not searches and not broken:
         raise ValueError(f"there is no run in {top}; ckcnn fit makes run folders such as runs/digits/version_0")
     return Results(runs, searches, broken)
 
 
-def _find(top: Path) -> Iterator[Path]:
-    """Run folders and tables of searches, in the order of their names; trials belong to their search."""
+def _find(top: Path, left: list[int]) -> Iterator[Path]:
+    """Run folders and tables of searches, in the order of their names; trials belong to their search.
+
+    Args:
+        top: where to look.
+        left: how many more folders to look into, so that nobody waits for a whole disk.
+    """
+    if len(top.parts) > _DEEPEST:
+        return
+    left[0] -= 1
+    if left[0] < 0:
+        raise ValueError(f"there are more than {_MOST_FOLDERS:,} folders to look into; give the one with the runs")
     if (top / "search.csv").is_file():
         yield top / "search.csv"
         return
     if RunFolder.of(top) == RunFolder(top):
         yield top
         return
-    for path in sorted((path for path in top.iterdir() if path.is_dir()), key=_natural):
-        yield from _find(path)
+    try:
+        inner = sorted((path for path in top.iterdir() if path.is_dir()), key=_natural)
+    except OSError:  # of another user, or gone meanwhile
+        return
+    for path in inner:
+        yield from _find(path, left)
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
@@ -184,11 +205,19 @@ def _natural(path: Path) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
 
 
+def _check_config(config: Mapping[str, Any], path: Path) -> None:
+    """Check the settings that runs are compared by, in files that somebody may have changed."""
+    for key, least in (("data.train_dt", 1.0), ("data.drop_rate", 0.0)):
+        value = presets.value_of(config, key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= least):
+            raise ValueError(f"{path}: {key} must be a number of at least {least:g}, got {in_short(value)}")
+
+
 def _epochs(path: Path) -> list[dict[str, float]]:
     try:
         return [{name: float(value) for name, value in row.items() if value} for row in metrics_table.read(path)]
     except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is not a table of epochs: {error}") from None
+        raise ValueError(f"{path} is not a table of epochs as ckcnn fit writes it: {type(error).__name__}") from None
 
 
 def _tests(path: Path) -> list[dict[str, Any]]:
@@ -203,5 +232,5 @@ def _tests(path: Path) -> list[dict[str, Any]]:
             steps = {split: float(step) for split, step in test["data"]["dt"].items()}
             test["data"] |= {"dt": {"test": steps["test"], **steps}, "drop_rate": float(test["data"]["drop_rate"])}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{path} was not written by ckcnn test: {type(error).__name__} {error}") from None
+        raise ValueError(f"{path} was not written by ckcnn test, or changed since: {error}") from None
     return tests

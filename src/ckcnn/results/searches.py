@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ckcnn.hints import in_short
 from ckcnn.results.metrics import known_mode
 from ckcnn.runs import metrics_table
 from ckcnn.runs.ranking import Mode, rank
 
 OMEGA_0 = "model.omega_0"
+_NOTES = ("best_epoch", "epochs", "seconds", "folder", "reason")
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,14 @@ class Search:
         columns = list(rows[0]) if rows else []
         if columns[:2] != ["trial", "state"] or "val_loss" not in columns[3:]:
             raise ValueError(f"{table} was not written by ckcnn search: its columns are {', '.join(columns) or 'none'}")
-        trials = [{column: _value(text) for column, text in row.items()} for row in rows]
+        empty = dict.fromkeys(_NOTES)  # they are only shown
+        trials = [{**empty, **{column: _value(text) for column, text in row.items()}} for row in rows]
+        for row in trials:
+            for column in (columns[2], "val_loss"):
+                if not isinstance(row[column], float | None):
+                    raise ValueError(f"{table}: {column} must be a number in all rows, got {in_short(row[column])}")
+            if not isinstance(row["state"], str):
+                raise ValueError(f"{table}: state must be a word such as complete, got {in_short(row['state'])}")
         keys = columns[3 : columns.index("val_loss")]
         return cls(table.parent, name or table.absolute().parent.name, columns[2], tuple(keys), trials)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from dataclasses import dataclass
-from pathlib import Path
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
 
 
 @dataclass(frozen=True)
@@ -12,6 +14,9 @@ class RunFolder:
     """The folder of one run; it is self-contained: test, resume or plot the run wherever it lies."""
 
     path: Path
+    made: tuple[Path, ...] = field(
+        default=(), compare=False, repr=False
+    )  # folders that were not there, innermost first
 
     @property
     def config(self) -> Path:
@@ -39,6 +44,11 @@ class RunFolder:
         return self.path / "results.json"
 
     @property
+    def lock(self) -> Path:
+        """An empty file; see `ckcnn.runs.lock`."""
+        return self.path / ".lock"
+
+    @property
     def version(self) -> int:
         """The number of the run."""
         return int(self.path.name.removeprefix("version_"))
@@ -62,10 +72,15 @@ class RunFolder:
             raise ValueError(f"{self.path} has no {which} checkpoint; did its first epoch end?")
         return path
 
-    def remove_if_empty(self) -> None:
-        """Leaves nothing behind where nothing was done."""
-        for folder in (self.path, self.path.parent):
-            if folder.is_dir() and not any(folder.iterdir()):
+    def has_checkpoint(self) -> bool:
+        """Return whether there is any checkpoint."""
+        return self.last.is_file() or self.best() is not None
+
+    def remove(self) -> None:
+        """Remove the folder with all that is in it, and what was made around it, as far as it is empty."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        with contextlib.suppress(OSError):  # the first that is not empty
+            for folder in self.made or (self.path.parent,):
                 folder.rmdir()
 
     @staticmethod
@@ -83,16 +98,53 @@ class RunFolder:
         return sorted(folders, key=lambda run: run.version)
 
     @staticmethod
+    def trained(parent: Path) -> RunFolder | None:
+        """The newest run in ``runs/<name>`` that has a checkpoint."""
+        return next((run for run in reversed(RunFolder.all(parent)) if run.has_checkpoint()), None)
+
+    @staticmethod
+    def begun(parent: Path) -> RunFolder | None:
+        """The newest run in ``runs/<name>`` that has begun to train; if none has, the newest folder of a run."""
+        runs = RunFolder.all(parent)
+        return next((run for run in reversed(runs) if run.config.is_file()), runs[-1] if runs else None)
+
+    @staticmethod
     def create(parent: Path) -> RunFolder:
-        """A new folder, also when several processes ask at the same time."""
+        """A new folder, also when several processes ask at the same time.
+
+        Raises:
+            ValueError: if `parent` cannot be a folder.
+        """
+        for folder in (*reversed(parent.parents), parent):
+            if (folder.is_symlink() or folder.exists()) and not folder.is_dir():
+                kind = f"a link to {folder.readlink()}, which is no folder" if folder.is_symlink() else "a file"
+                raise ValueError(f"{folder} is {kind}; make it a folder, or give another one with --runs")
+        made = tuple(folder for folder in (parent, *parent.parents) if not folder.exists())
+        parent.mkdir(parents=True, exist_ok=True)
+        number = max((run.version for run in RunFolder.all(parent)), default=-1) + 1
         while True:
-            runs = RunFolder.all(parent)
-            path = parent / f"version_{runs[-1].version + 1 if runs else 0}"
+            path = parent / f"version_{number}"
             try:
-                path.mkdir(parents=True)
+                path.mkdir()
             except FileExistsError:
+                number += 1
                 continue
-            return RunFolder(path)
+            return RunFolder(path, made)
+
+
+def check_name(name: str, option: str = "--name") -> str:
+    """Return the name of runs if it is one: a folder in that of all runs, or below it, never outside.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    parts = PurePath(name).parts
+    if not parts or PurePath(name).is_absolute() or ".." in parts or "\0" in name:
+        raise ValueError(
+            f"{option} must be a name for a folder in --runs, such as digits, got {name!r}; "
+            "to put runs somewhere else, give --runs"
+        )
+    return name
 
 
 def _is_run(folder: Path) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from pytorch_lightning import LightningModule, Trainer
 
 from ckcnn.compat.lightning import LateCallback
+from ckcnn.files import replacing_path
 from ckcnn.runs.best_epoch import BestEpoch
 from ckcnn.runs.epoch_clock import EpochClock
 from ckcnn.runs.folder import RunFolder
@@ -58,10 +59,8 @@ class KeepCheckpoints(LateCallback):
 
 def _link(source: Path, target: Path) -> None:
     """Make `target` the same file as `source`, in one step; a copy where the disk has no links."""
-    part = target.with_name(f".{target.name}.link")
-    part.unlink(missing_ok=True)
-    try:
-        os.link(source, part)
-    except OSError:
-        shutil.copyfile(source, part)
-    part.replace(target)
+    with replacing_path(target, sync=False) as part:  # the source is safe on the disk already
+        try:
+            os.link(source, part)
+        except OSError:
+            shutil.copyfile(source, part)

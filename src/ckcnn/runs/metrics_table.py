@@ -20,12 +20,22 @@ class MetricsTable:
     """
 
     def __init__(self, path: Path, steps: int = 0) -> None:
-        self.path, self.rows = path, [row for row in read(path) if int(row["step"]) <= steps]
+        self.path, self.rows = path, [row for row in read(path) if _step(row, path) <= steps]
 
     def append(self, row: dict[str, Any]) -> None:
         """Adds a row; it may have columns that earlier ones have not."""
         self.rows.append(row)
         write(self.path, self.rows)
+
+
+def _step(row: Mapping[str, Any], path: Path) -> int:
+    try:
+        return int(row["step"])
+    except (KeyError, ValueError, TypeError):
+        raise ValueError(
+            f"{path} must have the training step of every epoch in the column step, got {str(row.get('step'))[:60]!r}; "
+            "correct it, or move the file away"
+        ) from None
 
 
 def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -39,8 +49,15 @@ def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The rows of a table; none if there is no file."""
+    """The rows of a table; none if there is no file.
+
+    Raises:
+        ValueError: if it is no table.
+    """
     if not path.is_file():
         return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+    except (UnicodeDecodeError, csv.Error):
+        raise ValueError(f"{path} must be a table with commas in UTF-8, got other bytes; move the file away") from None

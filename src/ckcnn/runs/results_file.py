@@ -26,14 +26,22 @@ from ckcnn.runs.folder import RunFolder
 
 def write(run: RunFolder, result: dict[str, Any]) -> None:
     """Puts a test into ``results.json``: the newest at the top, earlier ones with other settings under ``earlier``."""
-    earlier = []
-    if run.results.is_file():
-        known = json.loads(run.results.read_text())
-        earlier = [known, *known.pop("earlier", [])]
     same = ("checkpoint", "data")
-    earlier = [other for other in earlier if any(other[key] != result[key] for key in same)]
+    earlier = [other for other in _known(run.results) if any(other.get(key) != result[key] for key in same)]
     with replacing(run.results) as file:
         file.write((json.dumps({**result, "earlier": earlier}, indent=2) + "\n").encode())
+
+
+def _known(path: Path) -> list[dict[str, Any]]:
+    """The tests in a file; one that holds something else is kept under another name, so that no new test is lost."""
+    if not path.exists():
+        return []
+    try:
+        newest = json.loads(path.read_text(encoding="utf-8"))
+        return [test for test in (newest, *newest.pop("earlier", [])) if isinstance(test, dict) and test]
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        path.replace(path.with_name(f"{path.name}.broken"))
+        return []
 
 
 def describe(

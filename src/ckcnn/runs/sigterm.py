@@ -7,11 +7,18 @@ import threading
 from types import FrameType
 from typing import Any
 
+import torch
 from lightning_utilities.core.rank_zero import rank_zero_info
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
-from ckcnn.compat.lightning import LateCallback, stop_after_this_step
+from ckcnn.compat.lightning import (
+    LateCallback,
+    ask_no_process_about_sigterm,
+    stop_after_this_step,
+    take_over_sigterm,
+)
+from ckcnn.processes import Agreement
 from ckcnn.runs.epoch_clock import EpochClock
 from ckcnn.runs.folder import RunFolder
 from ckcnn.runs.requeue import requeue
@@ -20,16 +27,23 @@ from ckcnn.runs.requeue import requeue
 class StopOnSigterm(Callback):
     """Notes SIGTERM and stops all processes after the same step, whichever of them got it, so they can save together.
 
+    One process stops after the step at hand, several of them within about two seconds.
+
     Attributes:
         asked: whether this process got the signal.
     """
 
     def __init__(self) -> None:
         self.asked = False
+        self._agreed = False  # that at least one process got it
+        self._agreement = Agreement()
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        self._agreement = Agreement()
+        ask_no_process_about_sigterm(trainer)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._note)  # the trainer restores the previous one
+        self.asked = self.asked or take_over_sigterm(trainer)  # it may have come since the trainer began
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.asked = True
@@ -37,13 +51,26 @@ class StopOnSigterm(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        stop = self.asked
-        if trainer.world_size > 1:
-            stop = trainer.strategy.reduce_boolean_decision(stop, all=False)
+        if trainer.is_last_batch:
+            return  # a validation that is cut short would be lost, so the epoch is completed
+        due = self._agreement.due() or batch_idx + 2 == trainer.num_training_batches
         # Gradients that are still being accumulated are in no checkpoint, so their optimiser step is completed first.
-        accumulated = (batch_idx + 1) % trainer.accumulate_grad_batches == 0 or trainer.is_last_batch
-        if stop and accumulated:
+        accumulated = (batch_idx + 1) % trainer.accumulate_grad_batches == 0
+        if self._is_agreed(trainer, module, due) and accumulated:
             stop_after_this_step(trainer)
+
+    def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
+        if self._is_agreed(trainer, module, due=True):
+            stop_after_this_step(trainer)  # when the epoch is saved
+
+    def _is_agreed(self, trainer: Trainer, module: LightningModule, due: bool) -> bool:
+        """Whether any process got the signal; several of them ask each other only if it is due."""
+        if trainer.world_size == 1:
+            return self.asked
+        if due:
+            vote = torch.full((), -float(self.asked), device=module.device)
+            self._agreed = self._agreement.lowest(vote) < 0
+        return self._agreed
 
 
 class SaveOnSigterm(LateCallback):

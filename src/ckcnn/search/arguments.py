@@ -11,8 +11,10 @@ from typing import get_args
 from ckcnn.cli.arguments import Parser, seconds
 from ckcnn.cli.messages import TOP
 from ckcnn.hints import nearest
+from ckcnn.memory import check_room
 from ckcnn.search.strategies import Pruner, Strategy
 
+_TRIAL = 300e6  # bytes of a process that trains, at least
 _OF_FIT = (*TOP, "early_stopping", "paper", "variants")
 
 
@@ -32,6 +34,7 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         raise ValueError(f"there is no option {unknown[0]}; {nearest(unknown[0], known)}")
     if options.low > options.high:
         raise ValueError(f"--low must not be above --high, got {options.low:g} and {options.high:g}")
+    check_room(f"{options.workers} trials side by side", _TRIAL * options.workers, "give fewer --workers")
     return options, others
 
 

@@ -21,6 +21,7 @@ from ckcnn.cli.quiet import make_quiet
 from ckcnn.cli.rehearsal import WeightlessRehearsal
 from ckcnn.compat.optuna import is_taken_over
 from ckcnn.hints import nearest
+from ckcnn.runs.folder import check_name
 from ckcnn.runs.stopping import Stop, signals
 from ckcnn.search import arguments, space
 from ckcnn.search.objective import Objective, TrialFailed, TrialInterrupted
@@ -51,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
     wanted = _space(options, rehearsal, others)
     if options.strategy == "grid":
         options.trials = math.prod(len(points) for points in space.grid(wanted, options.trials).values())
-    name = options.name or f"{rehearsal.choice.name}_search"
+    name = check_name(options.name or f"{rehearsal.choice.name}_search")
     folder = Path(options.runs) / name
     options.storage = options.storage or f"sqlite:///{folder / 'search.db'}"
     rehearsal.datamodule.prepare_data()  # once, not by all trials at the same time
@@ -108,7 +109,7 @@ def _search(
     )
 
     def after(study: optuna.Study, trial: FrozenTrial) -> None:
-        if "interrupted" in trial.user_attrs:
+        if {"interrupted", "killed"} & trial.user_attrs.keys():
             retry(study, trial)
         progress.ended(study, trial)
         progress.outcome.write(folder)

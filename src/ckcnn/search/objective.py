@@ -127,6 +127,8 @@ class Objective:
         reason = process.failure()
         if process.was_terminated():
             self._interrupt(trial, "stopped by SIGTERM")
+        if process.was_killed():
+            trial.set_user_attr("killed", True)
         if not reason and not rows:
             reason = f"no epoch ended with {self.monitor}"
         if not reason and math.isnan(self._best(rows)[0]):

@@ -16,6 +16,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from ckcnn.compat.optuna import HeartbeatJournal, fail_trial
+from ckcnn.files import process_started
 
 HEARTBEAT = 60  # seconds; a worker that has been silent for twice as long is taken for dead
 _DEATHS = 3  # of its workers, then a trial is given up: its values may be what kills them
@@ -42,8 +43,19 @@ def open_storage(place: str) -> BaseStorage:
         raise ValueError(
             f"{shown(place)} needs the package {missing}; for PostgreSQL: pip install ckcnn[postgresql]"
         ) from None
-    except (SQLAlchemyError, OSError, RuntimeError, ValueError) as error:
-        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+    except (
+        SQLAlchemyError,
+        OSError,
+        RuntimeError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        AssertionError,
+    ) as error:
+        said = getattr(error, "orig", None) or (error if isinstance(error, OSError) else "")
+        known = str(getattr(said, "strerror", None) or said).strip().splitlines()
+        reason = known[0] if known else "it is damaged, of another kind, or cannot be reached"
         raise ValueError(
             f"the storage {shown(place)} cannot be used: {reason}; "
             "give --storage sqlite:///FILE, postgresql://USER@HOST/DATABASE or the path of a journal file"
@@ -113,26 +125,18 @@ def fail_dead(study: optuna.Study) -> None:
 
 def this_worker() -> str:
     """A name for this process that tells whether it still lives."""
-    return f"{socket.gethostname()} {os.getpid()} {_started(os.getpid())}"
+    return f"{socket.gethostname()} {os.getpid()} {process_started(os.getpid())}"
 
 
 def _is_gone(worker: str) -> bool:
     host, _, rest = worker.partition(" ")
     pid, _, started = rest.partition(" ")
-    return host == socket.gethostname() and _started(int(pid)) != started
+    return host == socket.gethostname() and process_started(int(pid)) != started
 
 
-def _started(pid: int) -> str:
-    """When a process of this machine started, as the system counts; empty if there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except OSError:
-        pass
-    try:  # not Linux: whether there is one of this number must do
-        os.kill(pid, 0)
-    except OSError:
-        return ""
-    return "running"
+def is_retry(trial: FrozenTrial) -> bool:
+    """Return whether a trial has the values of an earlier one that did not end by itself."""
+    return bool(RetryHeartbeatStaleTrialCallback.retry_history(trial))
 
 
 def superseded(trials: list[FrozenTrial]) -> set[int]:

@@ -13,6 +13,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from ckcnn.search.space import Space, grid
+from ckcnn.search.storage import is_retry, superseded
 
 Strategy = Literal["tpe", "narrow", "gp", "random", "grid"]
 Pruner = Literal["median", "hyperband", "none"]
@@ -47,39 +48,41 @@ def make_pruner(pruner: Pruner, epochs: int | None) -> BasePruner:
 
 
 class SeededByTrial(BaseSampler):
-    """Makes the randomness of a trial a function of the seed and its number.
+    """Makes the randomness of a trial a function of the seed and its place among the trials, those run again left out.
 
-    So random values do not depend on how many workers there are and on how often they were stopped, and no two workers
-    draw the same ones.
+    So random values do not depend on how many workers there are and on how often they were stopped or killed, and no
+    two workers draw the same ones.
     """
 
     def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
         self._make, self._seed = make, seed
         self._samplers: dict[int, BaseSampler] = {}
 
-    def _of(self, trial: FrozenTrial) -> BaseSampler:
+    def _of(self, study: Study, trial: FrozenTrial) -> BaseSampler:
         if trial.number not in self._samplers:
-            self._samplers[trial.number] = self._make(self._seed * 1_000_003 + trial.number)
+            earlier = (other for other in study.get_trials(deepcopy=False) if other.number < trial.number)
+            place = sum(not is_retry(other) for other in earlier)
+            self._samplers[trial.number] = self._make(self._seed * 1_000_003 + place)
         return self._samplers[trial.number]
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        self._of(trial).before_trial(study, trial)
+        self._of(study, trial).before_trial(study, trial)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        return self._of(trial).infer_relative_search_space(study, trial)
+        return self._of(study, trial).infer_relative_search_space(study, trial)
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        return self._of(trial).sample_relative(study, trial, search_space)
+        return self._of(study, trial).sample_relative(study, trial, search_space)
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        return self._of(trial).sample_independent(study, trial, param_name, param_distribution)
+        return self._of(study, trial).sample_independent(study, trial, param_name, param_distribution)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        self._of(trial).after_trial(study, trial, state, values)
+        self._of(study, trial).after_trial(study, trial, state, values)
         del self._samplers[trial.number]
 
 
@@ -109,8 +112,12 @@ class NarrowSampler(RandomSampler):
         self, study: Study, name: str, whole: FloatDistribution | IntDistribution
     ) -> FloatDistribution | IntDistribution:
         """The part of an interval that the next value is drawn from."""
+        trials = study.get_trials(deepcopy=False)
+        again = superseded(trials)
         ended = [
-            trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished() and name in trial.params
+            trial
+            for trial in trials
+            if trial.state.is_finished() and name in trial.params and trial.number not in again
         ]
         ended = ended[: len(ended) // self._round_size * self._round_size]
         scored = [trial for trial in ended if trial.state == TrialState.COMPLETE]

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import optuna
-from optuna.distributions import CategoricalDistribution
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import DuplicatedStudyError
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
+from optuna.trial import TrialState
 
 from ckcnn.data_options import PLACES
 from ckcnn.search.space import Space
@@ -42,15 +43,17 @@ def open_study(
     Raises:
         ValueError: if it was made for another one; the message says what differs.
     """
-    common: dict[str, Any] = {"study_name": name, "storage": storage, "sampler": sampler, "pruner": pruner}
     try:
-        study = optuna.create_study(direction="maximize" if mode == "max" else "minimize", **common)
-    except DuplicatedStudyError:
-        study = optuna.load_study(**common)
-    else:
-        study.set_user_attr("monitor", monitor)
-        study.set_user_attr("question", dict(question))
-    before = _question_of(study)
+        study = _open(name, storage, sampler, pruner, monitor, mode, question)
+        before = _question_of(study)
+        _look_through(study)
+    except Exception as error:  # a damaged database leads to errors of all kinds, deep in Optuna
+        reason = str(getattr(error, "orig", "") or "").strip().splitlines()
+        said = f" ({reason[0]})" if reason else ""
+        raise ValueError(
+            f"the study {name} cannot be read{said}: its storage is damaged, or another version wrote it; "
+            "delete it, or give another --storage or --name"
+        ) from None
     if before is None:
         raise ValueError(f"the study {name} was not made by ckcnn search; give another --name")
     for key in dict.fromkeys([*question, *before]):
@@ -60,6 +63,41 @@ def open_study(
                 "leave it as it was to go on, or give another --name"
             )
     return study
+
+
+def _open(
+    name: str,
+    storage: BaseStorage,
+    sampler: BaseSampler,
+    pruner: BasePruner,
+    monitor: str,
+    mode: str,
+    question: Mapping[str, Any],
+) -> optuna.Study:
+    common: dict[str, Any] = {"study_name": name, "storage": storage, "sampler": sampler, "pruner": pruner}
+    try:
+        study = optuna.create_study(direction="maximize" if mode == "max" else "minimize", **common)
+    except DuplicatedStudyError:
+        study = optuna.load_study(**common)
+    else:
+        study.set_user_attr("monitor", monitor)
+        study.set_user_attr("question", dict(question))
+    return study
+
+
+def _look_through(study: optuna.Study) -> None:
+    """Read everything that a search shows, so that what is damaged is noticed before anything is trained."""
+    if not isinstance(study.user_attrs.get("monitor", ""), str) or len(study.directions) != 1:
+        raise TypeError("monitor")
+    for trial in study.get_trials():
+        numbers = [trial.value if trial.state == TrialState.COMPLETE else 0.0, *trial.intermediate_values.values()]
+        numbers += [trial.user_attrs.get(name, 0.0) for name in ("val_loss", "seconds", "epochs")]
+        kinds = (FloatDistribution, IntDistribution)
+        numbers += [trial.params[key] for key, kind in trial.distributions.items() if isinstance(kind, kinds)]
+        if not all(isinstance(number, int | float) for number in numbers):
+            raise TypeError("a value of a trial")
+        if not isinstance(trial.user_attrs.get("folder", ""), str) or not isinstance(trial.number, int):
+            raise TypeError("a note of a trial")
 
 
 def _question_of(study: optuna.Study) -> dict[str, Any] | None:

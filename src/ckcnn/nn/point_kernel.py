@@ -1,0 +1,67 @@
+"""A kernel of moving points (SMPConv, Kim and Park, 2023): neither a network nor an omega_0."""
+
+# C channels, N points, L coordinates
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ckcnn.nn.checks import check_counts
+
+_SPREAD = 0.2  # deviation of the places at the start; the memory is 2 long
+_RADII = (1e-4, 1.0)  # what they are kept in
+_WEIGHT = 0.02
+
+
+class PointKernel(nn.Module):
+    """A few triangles around points that move and grow, for each channel its own.
+
+    ::
+
+        kernel_c(p) = sum over i of  w_ci relu(1 - |p - p_ci| / r_ci)  /  (points with |p - p_ci| < r_ci)
+
+    For `ckcnn.nn.DepthwiseCKConv`. A `CKConv` needs a basis that all of its channels share.
+
+    Args:
+        outputs: channels.
+        radius: of the points at the start, as a fraction of half of the memory; about one sample is right.
+        points: of each channel.
+        causal: whether the present lies at +1 (otherwise at 0); the points start near it.
+    """
+
+    def __init__(self, outputs: int, radius: float = 0.002, points: int = 30, causal: bool = True) -> None:
+        super().__init__()
+        check_counts(outputs=outputs, points=points)
+        if not _RADII[0] <= radius <= _RADII[1]:
+            raise ValueError(f"radius must lie in [{_RADII[0]:g}, {_RADII[1]:g}], got {radius!r}")
+        self.outputs, self.radius, self.causal = outputs, radius, causal
+        self.place = nn.Parameter(torch.empty(outputs, points))
+        self.radii = nn.Parameter(torch.empty(outputs, points))
+        self.weight = nn.Parameter(torch.empty(outputs, points))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Draws everything anew."""
+        if self.causal:
+            nn.init.trunc_normal_(self.place, 1.0, _SPREAD, -1.0, 1.0)
+        else:
+            nn.init.trunc_normal_(self.place, 0.0, _SPREAD, -1.0, 1.0)
+        self.radii.fill_(self.radius)
+        self.weight.normal_(std=_WEIGHT)
+
+    def forward(self, p: Tensor) -> Tensor:
+        """The kernel at coordinates ``(L,) -> (C, L)``."""
+        radii = self.radii.clamp(*_RADII)
+        total, active = torch.zeros((), dtype=p.dtype), torch.zeros((), dtype=p.dtype)
+        for place, radius, weight in zip(self.place.T, radii.T, self.weight.T, strict=True):
+            height = (1 - (p - place[:, None]).abs() / radius[:, None]).relu()  # (C, L)
+            total = total + weight[:, None] * height
+            active = active + (height.detach() > 0)
+        return total / active.clamp_min(1)
+
+    @torch.no_grad()
+    def scale_outputs(self, factors: Tensor) -> None:
+        """Multiply each output by a factor, ``(C,)``."""
+        self.weight.mul_(factors[:, None])

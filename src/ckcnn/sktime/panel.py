@@ -1,0 +1,65 @@
+"""From sktime's panels of time series to our sequences."""
+
+# N series, C channels, T time
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Panel(NamedTuple):
+    """Series of any lengths in one array.
+
+    Attributes:
+        x: values ``(N, C, T)``, NaN where one is missing and after the end of a series.
+        lengths: number of steps of each series, ``(N,)``; None if they are equally long.
+    """
+
+    x: NDArray[np.float32]
+    lengths: NDArray[np.int64] | None
+
+
+def read_panel(series: NDArray[Any] | Sequence[Any], channels: int | None = None) -> Panel:
+    """Return the series that sktime gives, an array ``(N, C, T)`` or a list of data frames ``(T, C)``.
+
+    Args:
+        series: as sktime gives them.
+        channels: how many there must be, if that is known.
+
+    Raises:
+        ValueError: if a value is infinite, a series has no step, or the number of channels is another one.
+    """
+    if isinstance(series, np.ndarray):
+        panel = Panel(np.ascontiguousarray(series, dtype=np.float32), None)
+    else:
+        panel = _stack([np.asarray(frame, dtype=np.float32).T for frame in series])
+    if np.isinf(panel.x).any():
+        raise ValueError("X must hold finite numbers, or NaN where a value is missing; got infinity")
+    if channels is not None and panel.x.shape[1] != channels:
+        raise ValueError(f"X must have {channels} channels, as in fit, got {panel.x.shape[1]}")
+    return panel
+
+
+def add_differences(panel: Panel) -> Panel:
+    """Add how much each channel has changed since the step before: a fine detail on a slow trend becomes visible.
+
+    Example:
+        >>> add_differences(Panel(np.array([[[1.0, 3.0, 2.0]]], dtype=np.float32), None)).x.tolist()
+        [[[1.0, 3.0, 2.0], [0.0, 2.0, -1.0]]]
+    """
+    changes = np.diff(panel.x, axis=2, prepend=panel.x[:, :, :1])
+    return panel._replace(x=np.concatenate([panel.x, changes], axis=1))
+
+
+def _stack(rows: Sequence[NDArray[np.float32]]) -> Panel:
+    lengths = np.array([row.shape[1] for row in rows])
+    if not lengths.all():
+        raise ValueError(f"every series of X must have at least one step, but number {int(lengths.argmin())} has none")
+    x = np.full((len(rows), rows[0].shape[0], lengths.max()), np.nan, dtype=np.float32)
+    for place, row in zip(x, rows, strict=True):
+        place[:, : row.shape[1]] = row
+    return Panel(x, None if (lengths == lengths[0]).all() else lengths)
