@@ -1,4 +1,4 @@
-"""What the processes of a training agree on, without making every step wait for the others."""
+"""The processes of one training: what they agree on without making every step wait, and how they part."""
 
 from __future__ import annotations
 
@@ -41,3 +41,13 @@ class Agreement:
         self._interval = round(min(_STEPS, max(1.0, _SECONDS / max(-slowest, 1e-9))))
         self._steps, self._since = 0, time.monotonic()
         return float(lowest)
+
+
+def leave_process_group() -> None:
+    """End the connections to the other processes, and with them the threads that serve them.
+
+    Lightning does so for NCCL alone. A thread of gloo that outlives the interpreter and then drops a Python object
+    aborts the process, after all work is done.
+    """
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()

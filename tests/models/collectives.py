@@ -23,6 +23,7 @@ from torch.utils.data import DataLoader
 from ckcnn import CKCNN
 from ckcnn.datamodules import SequenceBatch
 from ckcnn.models.finite_loss import DivergenceError
+from ckcnn.processes import leave_process_group
 from ckcnn.runs.sigterm import StopOnSigterm
 
 STEPS = 120
@@ -72,6 +73,7 @@ def main(spoiled: int | None) -> None:
         saved = False
     answer = Path(f"rank_{trainer.global_rank}.json")
     answer.write_text(json.dumps({"collectives": collectives(profiled.events()), "message": message, "saved": saved}))
+    leave_process_group()
 
 
 if __name__ == "__main__":

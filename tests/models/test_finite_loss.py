@@ -25,7 +25,7 @@ BUCKETS = {"c10d::allreduce_": 1}  # of gradients: the network of the script fit
 
 def two_processes(folder: Path, *arguments: str) -> list[dict[str, Any]]:
     """What each process of the script wrote."""
-    start = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=29617", str(SCRIPT)]
+    start = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone", str(SCRIPT)]
     done = subprocess.run([*start, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     return [json.loads((folder / f"rank_{rank}.json").read_text()) for rank in range(2)]

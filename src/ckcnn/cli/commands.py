@@ -14,6 +14,7 @@ from ckcnn.cli.quiet import make_quiet
 from ckcnn.compat.torch import is_lost_process
 from ckcnn.models.finite_loss import DivergenceError
 from ckcnn.nn import keep_memory
+from ckcnn.processes import leave_process_group
 
 
 def run(command: str, argv: Sequence[str]) -> int:
@@ -47,6 +48,8 @@ def run(command: str, argv: Sequence[str]) -> int:
         ) from None
     except SIGTERMException:
         return 143  # 128 + SIGTERM, as a shell would report it
+    finally:
+        leave_process_group()
     return 0
 
 

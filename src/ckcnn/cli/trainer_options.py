@@ -12,6 +12,7 @@ from ckcnn.hints import in_short
 from ckcnn.presets import value_of
 
 _MOST = 2**31 - 1
+_PROCESSES_A_CORE = 4  # a few take turns, as a rehearsal of a larger machine needs; hundreds only fill the memory
 # Whole numbers, and the smallest value of each; -1 is Lightning's word for "all" or "without end".
 _COUNTS = {
     "trainer.max_epochs": -1,
@@ -157,6 +158,7 @@ def _is_time(value: Any) -> bool:
 def _check_devices(accelerator: Any, devices: Any) -> None:
     wanted = "--trainer.devices must be auto, a whole number from 1, -1 for all, or a list of GPUs such as [0, 1]"
     cores = os.cpu_count() or 1
+    most = _PROCESSES_A_CORE * cores
     text = str(devices).strip()
     if devices is None or text == "auto" or isinstance(devices, list):
         numbers = devices if isinstance(devices, list) else []
@@ -167,10 +169,10 @@ def _check_devices(accelerator: Any, devices: Any) -> None:
         return
     if not re.fullmatch(r"-1|[1-9]\d{0,9}", text):
         raise ValueError(f"{wanted}, got {in_short(devices)}")
-    if accelerator == "cpu" and int(text) > cores:
+    if accelerator == "cpu" and int(text) > most:
         raise ValueError(
-            f"--trainer.devices {text} on the CPU starts as many processes, this machine has {cores} cores; "
-            "give a smaller number"
+            f"--trainer.devices {text} starts as many processes on the CPU, this machine has {cores} cores; "
+            f"give at most {most}"
         )
 
 
