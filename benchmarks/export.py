@@ -90,7 +90,7 @@ def compare(lags: int, folder: Path) -> str:
 
 
 def main() -> None:
-    """Prints a table of docs/export.md."""
+    """Prints a table of docs/how_to/export.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lags", action="store_true", help="compare a plain convolution with transforms")
     torch.set_num_threads(1)

@@ -2,7 +2,7 @@
 
 The operators of a step are counted on the meta device, with the schedule of an accelerator. Each takes at least the
 time of its bytes and of its arithmetic (roofline), and at least a launch. Without ``--config``, all shapes of the paper
-and a signal of a million samples are printed as the tables of `docs/scaling.md`.
+and a signal of a million samples are printed as the tables of `docs/explanation/scaling.md`.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def print_one(name: str, cost: Cost, devices: int) -> None:
 
 
 def print_tables(costs: dict[str, Cost]) -> None:
-    """Print the tables of `docs/scaling.md`."""
+    """Print the tables of `docs/explanation/scaling.md`."""
     print("| shape | operators | GB moved | GFLOP | peak MB | parameters |\n|---|---|---|---|---|---|")
     for name, cost in costs.items():
         counter, peak = cost.counter, cost.peak / 1e6

@@ -49,7 +49,7 @@ def preset_table() -> str:
 
 
 def _put_table(app: Sphinx, page: str, source: list[str]) -> None:
-    if page == "presets":
+    if page == "reference/presets":
         source[0] = source[0].replace(_PLACE, preset_table())
 
 

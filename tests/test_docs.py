@@ -18,8 +18,8 @@ from ckcnn.cli import listing
 from ckcnn.runs.metrics_table import read
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
-TABLES = sorted((ROOT / "docs/tables").glob("*.md"))
+PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if not {"_build", "tables", "api"} & set(page.parts))
+TABLES = sorted((ROOT / "docs/reference/tables").glob("*.md"))
 WITH_PYTHON = [page for page in PAGES if "```python\n" in page.read_text()]
 
 
@@ -34,13 +34,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_page_is_there_and_fetches_nothing(site: Path) -> None:
-    for page in [*PAGES, *(ROOT / "docs/api").glob("*.md")]:
+    for page in [*PAGES, *(ROOT / "docs/reference/api").glob("*.md")]:
         text = (site / page.relative_to(ROOT / "docs").with_suffix(".html")).read_text()
         assert not re.findall(r'<(?:script|img|iframe|link)\b[^>]*(?:src|href)="(?:https?:)?//', text)
 
 
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
-    pages = "".join(path.read_text() for path in (site / "api").glob("*.html"))
+    pages = "".join(path.read_text() for path in (site / "reference/api").glob("*.html"))
     names = [
         f"{package.__name__}.{name}"
         for package in (ckcnn, ckcnn.nn, ckcnn.results, datamodules)
@@ -50,7 +50,7 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
 
 
 def test_every_preset_is_in_the_table(site: Path) -> None:
-    text = html.unescape(re.sub("<[^>]+>", "", (site / "presets.html").read_text()))
+    text = html.unescape(re.sub("<[^>]+>", "", (site / "reference/presets.html").read_text()))
     assert [command for command, _ in listing.rows() if command not in text] == []
 
 
@@ -74,7 +74,7 @@ def test_pictures_can_be_drawn_again(tmp_path: Path) -> None:
 def test_results_are_those_of_the_tables(path: Path) -> None:
     text = path.read_text()
     overview = text[text.index("|  |") :].split("\n\n")[0]
-    assert overview in (ROOT / "docs/results.md").read_text()
+    assert overview in (ROOT / "docs/reference/results.md").read_text()
     rows = read(path.with_suffix(".csv"))
     assert text.count("runs/reproduce/") == sum(bool(row["run"]) for row in rows), "both files are of the same runs"
 

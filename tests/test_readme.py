@@ -48,5 +48,5 @@ def test_results_in_the_readme_are_those_of_the_results_page() -> None:
     cells = [line.split("|")[-2] for line in table.splitlines()[2:]]
     figures = {figure for cell in cells for figure in re.findall(r"\d+\.\d{2,}|\d\.\d+e-\d+", cell)}
     assert len(figures) > 10
-    page = (ROOT / "docs/results.md").read_text()
+    page = (ROOT / "docs/reference/results.md").read_text()
     assert [figure for figure in sorted(figures) if figure not in page] == []

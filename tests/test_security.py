@@ -1,4 +1,4 @@
-"""The sentences of docs/security.md, one test for each number."""
+"""The sentences of docs/reference/security.md, one test for each number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ckcnn.models import pretrained
 from ckcnn.reference.weights_file import read_tensors
 from ckcnn.runs import checkpoints
 
-PAGE = Path(__file__).parents[1] / "docs/security.md"
+PAGE = Path(__file__).parents[1] / "docs/reference/security.md"
 SMALL = [
     "--config=digits.yaml",
     "--model.hidden_channels=2",

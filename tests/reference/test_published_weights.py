@@ -110,7 +110,7 @@ def test_character_trajectories_with_dropped_points(places: dict[str, Path], tmp
 
 
 def test_character_trajectories_with_other_points_dropped(places: dict[str, Path]) -> None:
-    """On the recordings as `benchmarks.dropped` compares our networks with this one; docs/results.md has the mean."""
+    """On the recordings as `benchmarks.dropped` compares our networks with this one."""
     data = dropped_anew(SEEDS[0], **places)
     net = published_network(ReferenceCKCNN, places["root"].parent / "reference_weights" / FILE, OMEGA_0, data)
     found = recognised(net, data)
@@ -179,7 +179,7 @@ def test_the_command_line_prints_the_figure(
 
 
 def test_where_the_authors_network_is_wrong(places: dict[str, Path], tmp_path: Path) -> None:
-    """Five recordings of our test split; docs/results.md tells that our own networks fail on four of them."""
+    """Five recordings of our test split; docs/reference/results.md tells that our own networks fail on four of them."""
     options = imported("ct_drop30.pt", f"{CT_CONFIG} --data.drop_rate 0.3", places, tmp_path)
     answers = tmp_path / "answers.csv"
     assert main(["predict", *options, "--output", str(answers)]) == 0
