@@ -36,7 +36,7 @@ ROOMS = {
     "inference": "files hints memory formatting data_options tasks nn datamodules models reference presets runs "
     "results",
     "sktime": "compat checks tasks nn datamodules models runs inference",
-    "cli": "compat files hints memory safe_yaml formatting data_options tasks nn datamodules models reference presets "
+    "cli": "compat files hints memory processes safe_yaml formatting data_options tasks nn datamodules models reference presets "
     "runs inference",
     "archive": "files checks datamodules models runs cli sktime",
     "report": "files formatting data_options runs results cli",
