@@ -36,8 +36,8 @@ ROOMS = {
     "inference": "files hints memory formatting data_options tasks nn datamodules models reference presets runs "
     "results",
     "sktime": "compat checks tasks nn datamodules models runs inference",
-    "cli": "compat files hints memory processes safe_yaml formatting data_options tasks nn datamodules models reference presets "
-    "runs inference",
+    "cli": "compat files hints memory processes safe_yaml formatting data_options tasks nn datamodules models "
+    "reference presets runs inference",
     "archive": "files checks datamodules models runs cli sktime",
     "report": "files formatting data_options runs results cli",
     "search": "compat files hints memory formatting data_options presets runs results cli",
