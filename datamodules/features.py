@@ -16,12 +16,13 @@ INT16 = 2.0**15  # a recording with 16 bits spans [-1, 1) in this unit
 CEPSTRA: Mapping[str, Any] = {"kind": "mfcc", "coefficients": 20, "bands": 64, "window": 200, "step": 100}
 
 
-def cepstra(settings: Mapping[str, Any], rate: int) -> Callable[[Tensor], Tensor]:
+def cepstra(settings: Mapping[str, Any], rate: int, whole: bool = True) -> Callable[[Tensor], Tensor]:
     """Return what maps recordings ``(B, T)`` in [-1, 1) to cepstral coefficients ``(B, K, F)``.
 
     Args:
         settings: such as `CEPSTRA`.
         rate: samples per second.
+        whole: whether a recording is mirrored at both ends, half a window each; a piece of one is not.
 
     Raises:
         ValueError: if the settings are of a kind that this version does not know.
@@ -40,6 +41,7 @@ def cepstra(settings: Mapping[str, Any], rate: int) -> Callable[[Tensor], Tensor
                 "n_fft": settings["window"],
                 "hop_length": settings["step"],
                 "n_mels": settings["bands"],
+                "center": whole,
             },
         )
 

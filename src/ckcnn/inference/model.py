@@ -91,16 +91,17 @@ class TrainedModel:
             return tuple(trained.vocabulary)
         return trained.classes or tuple(map(str, range(self.task.classes(trained.out_channels))))
 
-    def stream(self, batch: int = 1) -> ModelStream:
+    def stream(self, batch: int = 1, dt: float = 1.0) -> ModelStream:
         """Return a stream, which answers raw samples as they arrive.
 
         Args:
             batch: streams side by side.
+            dt: sampling step, in steps of the training sequences; 2 is half their rate.
 
         Raises:
             ValueError: if the network looks ahead, or its preprocessing needs the whole sequence.
         """
-        return ModelStream(self.net, self.preprocessing, batch)
+        return ModelStream(self.net, self.preprocessing, batch, dt)
 
     def predict(self, x: Any, times: Any = None, lengths: Any = None, dt: float = 1.0) -> Any:
         """Return the answers: numbers of classes, which `classes` names, or values.
