@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
 from ckcnn.datamodules import cache as caches
+from ckcnn.datamodules.coarse import RateSchedule, check_coarse
 from ckcnn.datamodules.datasets import SequenceDataset, Store, WindowDataset
 from ckcnn.datamodules.loading import ResumableLoader, ShardSampler, processes
 from ckcnn.datamodules.options import Keep, Missing, Pad, Standardise, check_options
@@ -54,6 +55,9 @@ class SequenceDataModule(PreparedDataModule):
             default what is right for the data, which some benchmarks have in their units already.
         pad: ``"paper"``, or ``"valid"``: zeros, and the batch carries the true lengths.
         cache: folder of the prepared data; by default ``cache`` in `root`.
+        schedule_dt: train coarse to fine: with ``"8:10,4:5,1:5"`` the first 10 epochs see every 8th sample, the next 5
+            every 4th, and the others all of them, counted in steps of `train_dt`. Validation has the rate of the end.
+        antialias: apply a low-pass filter before samples are left out; the paper does not.
     """
 
     def __init__(
@@ -70,13 +74,18 @@ class SequenceDataModule(PreparedDataModule):
         pad: Pad = "paper",
         keep: Keep = "first",
         cache: str | os.PathLike[str] | None = None,
+        schedule_dt: str | None = None,
+        antialias: bool = False,
     ) -> None:
         super().__init__(root, cache, seed)
         self.batch_size, self.num_workers = batch_size, num_workers
         self.drop_rate, self.missing = drop_rate, missing or self.default_missing
         self.train_dt, self.test_dt = train_dt, train_dt if test_dt is None else test_dt
         self.standardise, self.pad, self.keep = standardise or self.default_standardise, pad, keep
+        self.schedule_dt, self.antialias = schedule_dt, antialias
+        self.schedule = None if schedule_dt is None else RateSchedule.parse(schedule_dt)
         check_options(self)
+        check_coarse(self)
         self.splits: dict[str, NDArray[np.int64]] = {}
         self.statistics: Statistics | None = None
         self._store: Store | None = None
@@ -100,7 +109,7 @@ class SequenceDataModule(PreparedDataModule):
     @property
     def dt(self) -> dict[str, float]:
         """Sampling step of each split in training samples; 1 where the batches carry stamps, which hold it already."""
-        test = 1.0 if self.stamped or self.missing == "times" else self.test_dt / self.train_dt
+        test = 1.0 if self._carries_stamps else self.test_dt / self.train_dt
         return {"train": 1.0, "val": 1.0, "test": test}
 
     @property
@@ -111,6 +120,10 @@ class SequenceDataModule(PreparedDataModule):
     @property
     def _sporadic(self) -> int:
         return self.channels if self.sporadic is None else self.sporadic
+
+    @property
+    def _carries_stamps(self) -> bool:
+        return self.stamped or self.missing == "times"
 
     @property
     def _incomplete(self) -> bool:
@@ -176,6 +189,7 @@ class SequenceDataModule(PreparedDataModule):
             missing=self.missing if self._incomplete or self.missing == "times" else None,
             keep=self.keep,
             train_dt=self.train_dt,
+            antialias=self.antialias,
             history=self.history,
             mean=None if statistics is None else statistics.mean,
             std=None if statistics is None else statistics.std,
@@ -203,11 +217,18 @@ class SequenceDataModule(PreparedDataModule):
                 return WindowDataset(stream, _EVALUATION_ROWS, self.length, self.history)
             count, rank = processes()
             return WindowDataset(stream, self.batch_size * count, self.length, self.history, count, rank)
-        return SequenceDataset(self._store, index, self._pipeline(split))
+        found = SequenceDataset(self._store, index, self._pipeline(split))
+        if split == "train" and self.schedule is not None:
+            found.schedule = self.schedule
+            found.coarse = {step: self._pipeline(split, step) for step, _ in self.schedule.phases}
+        return found
 
     def train_dataloader(self) -> DataLoader[SequenceBatch]:
         """Training batches in an order that depends on `seed` and the epoch."""
+        if self.schedule is not None and self.trainer is not None and not self.trainer.fast_dev_run:  # type: ignore[attr-defined]
+            self.schedule.check_end(self.trainer.max_epochs)
         self._training = self._loader("train")
+        self._training.schedule = None if self._carries_stamps else self.schedule
         self._training.skip, self._position = self._position, 0
         return self._training
 
@@ -271,8 +292,8 @@ class SequenceDataModule(PreparedDataModule):
         with one_thread():
             return statistics(batches, self.standardise, self.unscaled)
 
-    def _pipeline(self, split: str) -> Pipeline:
-        return self.preprocessing.pipeline(self.test_dt if split == "test" else self.train_dt)
+    def _pipeline(self, split: str, step: int = 1) -> Pipeline:
+        return self.preprocessing.pipeline(step * (self.test_dt if split == "test" else self.train_dt))
 
 
 def _check_shared_memory(workers: int) -> None:

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from ckcnn.datamodules.cache import open_cache
+from ckcnn.datamodules.coarse import RateSchedule
 from ckcnn.datamodules.pipeline import Pipeline, Rows
 from ckcnn.datamodules.sequences import DataError, SequenceBatch
 from ckcnn.datamodules.threads import one_thread
@@ -100,13 +101,21 @@ class SequenceDataset(Dataset[SequenceBatch]):
     """The sequences of one split; `__getitems__` is how a DataLoader asks for a batch at once.
 
     Attributes:
-        augmentation: changes rows, given their numbers, the epoch and how many there are; None for nothing. Then the
-            number of a sequence is that of a list in which every epoch follows the one before.
+        augmentation: changes rows, given their numbers, the epoch and how many there are; None for nothing.
+        schedule: the sampling step of each epoch, if it changes.
+        coarse: what makes batches at each of these steps.
     """
 
     def __init__(self, store: Store, index: NDArray[np.int64], pipeline: Pipeline) -> None:
         self.store, self.index, self.pipeline = store, torch.from_numpy(index), pipeline
         self.augmentation: Callable[[Rows, Tensor, int, int], Rows] | None = None
+        self.schedule: RateSchedule | None = None
+        self.coarse: Mapping[int, Pipeline] = {}
+
+    @property
+    def differs_by_epoch(self) -> bool:
+        """Whether the number of a sequence is that of a list in which every epoch follows the one before."""
+        return self.augmentation is not None or self.schedule is not None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -119,11 +128,12 @@ class SequenceDataset(Dataset[SequenceBatch]):
         small = len(items) * math.prod(self.store.shape[1:]) <= _SHARED_VALUES
         with one_thread() if small else nullcontext():
             numbers = torch.as_tensor(items)
-            if self.augmentation is None:
-                return self.pipeline(self.store.rows(self.index[numbers]))
-            epoch, numbers = int(numbers[0]) // len(self), numbers % len(self)
+            epoch, numbers = int(numbers[0]) // len(self), numbers % len(self)  # epoch 0 where all are alike
             rows = self.store.rows(self.index[numbers])
-            return self.pipeline(self.augmentation(rows, numbers, epoch, len(self)))
+            if self.augmentation is not None:
+                rows = self.augmentation(rows, numbers, epoch, len(self))
+            pipeline = self.pipeline if self.schedule is None else self.coarse[self.schedule.step(epoch)]
+            return pipeline(rows)
 
 
 class WindowDataset(Dataset[SequenceBatch]):

@@ -9,6 +9,7 @@ import torch
 from torch import distributed
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
+from ckcnn.datamodules.coarse import RateSchedule
 from ckcnn.datamodules.randomness import generator
 from ckcnn.datamodules.sequences import SequenceBatch
 
@@ -43,7 +44,7 @@ class ShardSampler(DistributedSampler[Any]):
         order = list(range(self._length()))
         if self.shuffle:
             order = torch.randperm(self._length(), generator=generator(self.seed, f"epoch {self.epoch}")).tolist()
-            if getattr(self.dataset, "augmentation", None) is not None:
+            if getattr(self.dataset, "differs_by_epoch", False):
                 order = [self.epoch * self._length() + item for item in order]  # tells the data set the epoch
             self.epoch += 1  # for loops that never call set_epoch
         own = order[self.rank :: self.num_replicas]
@@ -82,10 +83,12 @@ class ResumableLoader(DataLoader[SequenceBatch]):
     Attributes:
         given: batches of this epoch so far.
         skip: batches that the next iteration leaves out.
+        schedule: the sampling step of each epoch, if it changes and batches carry no stamps that say it.
     """
 
     given = 0
     skip = 0
+    schedule: RateSchedule | None = None
 
     def __iter__(self) -> Iterator[SequenceBatch]:  # type: ignore[override]
         self.given, skip, self.skip = 0, self.skip, 0
@@ -93,6 +96,10 @@ class ResumableLoader(DataLoader[SequenceBatch]):
             self.given += 1
             if self.given > skip:
                 yield batch
+
+    def step(self, epoch: int) -> int:
+        """Return the sampling step of the batches of an epoch, in training samples."""
+        return 1 if self.schedule is None else self.schedule.step(epoch)
 
     def share(self, index: int) -> float:
         """What the loss of this process counts in a training step beside those of the others, 1 on average.

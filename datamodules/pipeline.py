@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ckcnn.datamodules.options import Missing
 from ckcnn.datamodules.sequences import SequenceBatch
-from ckcnn.datamodules.transforms import Statistics, remaining, repeat_last, valid_steps
+from ckcnn.datamodules.transforms import Statistics, remaining, repeat_last, thinned, valid_steps
 from ckcnn.tasks import IGNORED
 
 Padding = Literal["repeat", "missing", "valid"]
@@ -44,6 +44,7 @@ class Pipeline:
         first: the first one that is.
         training_stride: the same in training, the unit of time stamps.
         every_step: whether `y` has time too.
+        antialias: whether a low-pass filter is applied before samples are left out.
     """
 
     units: tuple[Tensor, Tensor] | None
@@ -57,6 +58,7 @@ class Pipeline:
     first: int = 0
     training_stride: int = 1
     every_step: bool = False
+    antialias: bool = False
 
     def observe(self, rows: Rows) -> tuple[Tensor, Tensor | None]:
         """The values ``(B, C, T)``, and where they were observed: ``(B, C or 1, T)``, or None if everywhere."""
@@ -102,7 +104,7 @@ class Pipeline:
         return torch.cat([counts, x], dim=1)
 
     def _regular(self, x: Tensor, rows: Rows) -> SequenceBatch:
-        y, lengths, times = rows.y, None, self._own_times(rows)
+        y, lengths, times, valid = rows.y, None, self._own_times(rows), None
         if self.padding == "valid":
             lengths = self._lengths(rows)
             valid = valid_steps(lengths, x.shape[-1])
@@ -113,7 +115,9 @@ class Pipeline:
             times = times[:, self.first :: self.stride]
         if self.every_step:
             y = y[:, self.first :: self.stride]
-        return SequenceBatch(x[..., self.first :: self.stride].contiguous(), y, times, lengths)
+        filtered = self.antialias and self.stride > 1
+        thin = thinned(x, self.stride, self.first, valid) if filtered else x[..., self.first :: self.stride]
+        return SequenceBatch(thin.contiguous(), y, times, lengths)
 
     def _stamped(self, x: Tensor, observed: Tensor | None, rows: Rows) -> SequenceBatch:
         """Takes out the missing steps; the others keep their stamps."""

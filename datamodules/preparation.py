@@ -40,6 +40,7 @@ class PreparedDataModule(LightningDataModule):
         unit: how much of the stored value means 1.
         sporadic: number of first channels that are measured in time, or None for all; the others hold for all steps.
         unscaled: number of last channels that are never standardised.
+        thinnable: whether every n-th step of a sequence is the same sequence at a lower rate.
         gaps: whether values are missing in the data itself, as NaN.
         stamped: whether the data brings time stamps of its own.
         time_unit: how much of its stamps is one sample.
@@ -71,6 +72,7 @@ class PreparedDataModule(LightningDataModule):
     unit: tuple[float, ...] = (1.0,)
     sporadic: int | None = None
     unscaled: int = 0
+    thinnable: bool = True
     gaps: bool = False
     stamped: bool = False
     time_unit: float = 1.0

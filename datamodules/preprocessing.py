@@ -49,6 +49,7 @@ class Preprocessing:
         missing: how missing values are represented, or None if none are missing.
         keep: from where samples are counted when some are left out.
         train_dt: every n-th sample of a sequence was kept in training.
+        antialias: whether a low-pass filter is applied before samples are left out.
         history: steps at the start of a window of text that only give context.
         mean: of the training values, broadcastable over a batch; None if they are not standardised.
         std: their standard deviation.
@@ -78,6 +79,7 @@ class Preprocessing:
     missing: Missing | None = None
     keep: Keep = "first"
     train_dt: int = 1
+    antialias: bool = False
     history: int = 0
     mean: Tensor | None = field(default=None, repr=False)
     std: Tensor | None = field(default=None, repr=False)
@@ -153,11 +155,13 @@ class Preprocessing:
             stride=stride,
             first=(length - 1) % stride if self.keep == "last" else 0,
             training_stride=self.train_dt,
+            antialias=self.antialias,
             every_step=TASKS[self.task].every_step,
         )
 
 
 _COUNTS = ("channels", "length", "out_channels", "batch_size", "train_dt")
+_FLAGS = ("gaps", "stamped", "varying", "antialias")
 _LISTS = {"classes": str, "channel_names": str, "origin": int | float, "unit": int | float}
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "task": tuple(TASKS),
@@ -172,7 +176,7 @@ def _check_state(state: Mapping[str, Any]) -> None:
     rules: dict[str, tuple[str, Callable[[Any], bool]]] = {
         **{name: ("a whole number from 1", lambda value: _is_whole(value, 1)) for name in _COUNTS},
         **{name: ("a whole number from 0", lambda value: _is_whole(value, 0)) for name in ("sporadic", "history")},
-        **{name: ("true or false", lambda value: isinstance(value, bool)) for name in ("gaps", "stamped", "varying")},
+        **{name: ("true or false", lambda value: isinstance(value, bool)) for name in _FLAGS},
         **{name: ("a text", lambda value: isinstance(value, str)) for name in ("data", "vocabulary")},
         **{name: ("a list", partial(_is_list, kind=kind)) for name, kind in _LISTS.items()},
         **{name: (f"one of {', '.join(map(str, known))}", known.__contains__) for name, known in _CHOICES.items()},

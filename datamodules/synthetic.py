@@ -20,6 +20,7 @@ class _Synthetic(SequenceDataModule):
     """Sequences that are drawn, a thousand at a time, with a generator for each thousand of each split."""
 
     default_standardise = "none"
+    thinnable = False
     sizes: tuple[int, int, int]
 
     def __init__(self, **shared: Any) -> None:

@@ -36,6 +36,8 @@ OPTIONS = {
     "standardise": Option(),
     "pad": Option("paper"),
     "keep": Option("first", is_treatment=True),
+    "schedule_dt": Option(changes_time=True),
+    "antialias": Option(False, is_treatment=True),
 }
 DEFAULTS = {name: option.default for name, option in OPTIONS.items()}
 PLACES = tuple(name for name, option in OPTIONS.items() if option.is_place)

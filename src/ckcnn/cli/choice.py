@@ -133,7 +133,8 @@ def _check_same_data(run: RunFolder, content: dict[str, Any], config: Any) -> No
     before = presets.load(run.config).get("data") or {}
     now = config.data
     pairs = {"class_path": (before.get("class_path"), now.class_path)}
-    pairs |= {key: (before.get("init_args", {}).get(key), value) for key, value in now.init_args.items()}
+    options = before.get("init_args", {})  # without those that are newer than the run, which it had by default
+    pairs |= {key: (options.get(key, DEFAULTS.get(key)), value) for key, value in now.init_args.items()}
     for key, (old, new) in pairs.items():
         if key not in free and old != new:
             raise ValueError(f"{run.path} was trained with data.{key} {old}, now it is {new}; {_WAYS_OUT}")

@@ -235,6 +235,8 @@ def _check(trained: Preprocessing, dt: float) -> None:
         "its samples come in another order (permuted data)": trained.order is not None,
         "it looks at every n-th sample, counted from the newest one (keep: last)": trained.keep == "last"
         and trained.train_dt > 1,
+        "it filters the recording before it leaves samples out (antialias)": trained.antialias
+        and trained.train_dt >= 2 * dt,
         "it takes time stamps": trained.missing == "times" or trained.stamped,
     }
     if found := [reason for reason, holds in reasons.items() if holds]:

@@ -86,10 +86,16 @@ class SequenceModule(LightningModule):
         """The logged name of the metric that chooses the best epoch."""
         return f"val/{self.task.monitor}"
 
-    def forward(self, batch: SequenceBatch, split: str = "test") -> Tensor:
-        """What the network answers to a batch, sampled as the data of `split` is."""
+    def forward(self, batch: SequenceBatch, split: str = "test", step: float = 1.0) -> Tensor:
+        """What the network answers to a batch.
+
+        Args:
+            batch: of sequences.
+            split: which says how the batch is sampled.
+            step: keeps every n-th of these samples, as the first epochs of a training from coarse to fine do.
+        """
         lengths = {} if batch.lengths is None else {"lengths": batch.lengths}
-        return self.net(batch.x, dt=self.dt[split], times=batch.times, **lengths)
+        return self.net(batch.x, dt=self.dt[split] * step, times=batch.times, **lengths)
 
     def penalty(self) -> Tensor | float:
         """What training adds to the loss."""
@@ -97,8 +103,10 @@ class SequenceModule(LightningModule):
 
     def training_step(self, batch: SequenceBatch, index: int) -> Tensor:
         loader = self.trainer.train_dataloader
-        share = loader.share(index) if isinstance(loader, ResumableLoader) else 1.0
-        return self._step(batch, "train") * share + self.penalty()
+        share, step = 1.0, 1
+        if isinstance(loader, ResumableLoader):
+            share, step = loader.share(index), loader.step(self.current_epoch)
+        return self._step(batch, "train", step=step) * share + self.penalty()
 
     def validation_step(self, batch: SequenceBatch, index: int) -> None:
         self._step(batch, "val")
@@ -110,8 +118,8 @@ class SequenceModule(LightningModule):
         """What `ckcnn predict` writes, and the targets."""
         return self.task.answer(self(batch)), batch.y
 
-    def _step(self, batch: SequenceBatch, split: str, confusion: Metric | None = None) -> Tensor:
-        answers = self(batch, split)
+    def _step(self, batch: SequenceBatch, split: str, confusion: Metric | None = None, step: float = 1.0) -> Tensor:
+        answers = self(batch, split, step)
         if split == "train" and self.label_smoothing:
             loss = nn.functional.cross_entropy(
                 answers, batch.y, ignore_index=IGNORED, label_smoothing=self.label_smoothing
@@ -149,6 +157,8 @@ class SequenceModule(LightningModule):
         mean_loss, metrics = self._meters(split)
         if split == "train":
             self.log("learning_rate", self.optimizers().param_groups[0]["lr"])  # type: ignore[union-attr]
+            if (schedule := getattr(self.trainer.train_dataloader, "schedule", None)) is not None:
+                self.log("train/dt", float(schedule.step(self.current_epoch)))
         self.log_dict({f"{split}/loss": mean_loss.compute(), **metrics.compute()})
         mean_loss.reset()
         metrics.reset()
@@ -220,6 +230,11 @@ class SequenceModule(LightningModule):
         """Take from the data what a user of the trained network will need; it is kept in every checkpoint."""
         data = getattr(self.trainer, "datamodule", None)
         if isinstance(data, SequenceDataModule):
+            if data.schedule is not None and not self.takes_times:
+                raise ValueError(
+                    f"schedule_dt is for networks that know the sampling step, and {type(self).__name__} counts "
+                    "samples; leave it out, or use a CKCNN"
+                )
             self.preprocessing = data.preprocessing
 
     def artefact(self) -> dict[str, Any]:
