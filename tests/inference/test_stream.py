@@ -109,6 +109,7 @@ def test_a_network_of_a_lower_rate_takes_samples_at_the_full_rate() -> None:
         ({"order": torch.arange(40)}, "another order"),
         ({"missing": "times"}, "time stamps"),
         ({"train_dt": 2, "keep": "last"}, "counted from the newest"),
+        ({"train_dt": 2, "antialias": True}, "filters the recording"),
     ],
 )
 def test_what_needs_the_whole_sequence_is_refused(change: dict[str, Any], message: str) -> None:
