@@ -20,7 +20,7 @@ from ckcnn.datamodules.options import Keep, Missing, Pad, Standardise, check_opt
 from ckcnn.datamodules.pipeline import Pipeline
 from ckcnn.datamodules.preparation import PreparedDataModule
 from ckcnn.datamodules.preprocessing import Preprocessing
-from ckcnn.datamodules.sequences import SPLITS, DataError, Facts, SequenceBatch
+from ckcnn.datamodules.sequences import SPLITS, DataError, Facts, SequenceBatch, facts_of
 from ckcnn.datamodules.splits import split_indices
 from ckcnn.datamodules.threads import one_thread
 from ckcnn.datamodules.transforms import Statistics, kept_steps, statistics
@@ -115,7 +115,7 @@ class SequenceDataModule(PreparedDataModule):
     @property
     def facts(self) -> Facts:
         """What a model has to know, such as ``CKCNN(**data.facts._asdict())``."""
-        return Facts(**{name: getattr(self, name) for name in Facts._fields})
+        return facts_of(self)
 
     @property
     def _sporadic(self) -> int:

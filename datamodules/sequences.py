@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,41 @@ class Facts(NamedTuple):
     task: str
     horizon: int
     dt: dict[str, float]
+
+
+class SequenceData(Protocol):
+    """What a data module says about its data; `Facts` explains it."""
+
+    @property
+    def in_channels(self) -> int: ...
+
+    @property
+    def out_channels(self) -> int: ...
+
+    @property
+    def task(self) -> str: ...
+
+    @property
+    def horizon(self) -> int: ...
+
+
+def facts_of(data: SequenceData) -> Facts:
+    """Return what a model has to know about the data of a data module.
+
+    Args:
+        data: any object with the attributes; without `dt`, all splits have the same sampling step.
+
+    Raises:
+        ValueError: if one of them is missing.
+    """
+    missing = [name for name in Facts._fields if name != "dt" and not hasattr(data, name)]
+    if missing:
+        raise ValueError(
+            f"a data module must have {', '.join(Facts._fields[:-1])}, "
+            f"got a {type(data).__name__} without {', '.join(missing)}"
+        )
+    step = dict.fromkeys(SPLITS, 1.0) | getattr(data, "dt", {})
+    return Facts(data.in_channels, data.out_channels, data.task, data.horizon, step)
 
 
 @dataclass(frozen=True)

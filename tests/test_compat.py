@@ -203,6 +203,19 @@ def test_late_callbacks_see_what_the_module_logged() -> None:
 
 
 @canary(
+    "lightning.attached_trainer",
+    "Lightning keeps the trainer of a module somewhere else; ckcnn tells a resume from load_from_checkpoint by it",
+)
+def test_a_module_knows_whether_it_has_a_trainer() -> None:
+    from ckcnn.compat.lightning import attached_trainer
+
+    module = LightningModule()
+    assert attached_trainer(module) is None
+    module.trainer = trainer = Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
+    assert attached_trainer(module) is trainer
+
+
+@canary(
     "lightning.stop_after_this_step",
     "Lightning no longer stops after a complete step when its flag for SIGTERM is set; "
     "ckcnn uses it to stop all processes after the same step and to resume with the next one",

@@ -173,6 +173,20 @@ def test_later_files_and_flags_win(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert all(torch.equal(a, b) for a, b in zip(*(w["state_dict"].values() for w in weights), strict=True))
 
 
+def test_the_memory_may_be_shorter_than_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = ["--model.hidden_channels=2", "--model.kernel_hidden=4"]
+    assert main([*FIT, *small, "--model.horizon=20", "--model.causal=false"]) == 0
+    content = checkpoints.load(Path("runs/digits/version_0/checkpoints/last.ckpt"))
+    assert content["hyper_parameters"]["horizon"] == 20
+    assert content["hyper_parameters"]["causal"] is False
+    assert main(["test", "--ckpt_path=runs/digits/version_0"]) == 0
+    message = failing([*FIT, *small, "--ckpt_path=last", "--model.causal=false"], capsys)
+    assert "was trained with model.horizon 20, now it is 64" in message
+
+
 @pytest.mark.parametrize("model", ["GRU", "LSTM", "TCN"])
 def test_baselines_train_by_name(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from pytorch_lightning import Trainer
 from sklearn.datasets import load_digits
 
 import ckcnn
@@ -111,6 +112,22 @@ def test_the_checkpoint_is_plain_data_and_says_what_it_is(here: Path) -> None:
     assert np.array_equal(ckcnn.load("second").predict_proba(x), ckcnn.load("exported").predict_proba(x))
     with pytest.raises(ValueError, match="holds a CKCNN, not a GRU"):
         ckcnn.GRU.from_pretrained("exported")
+
+
+def test_load_from_checkpoint_brings_everything_and_begins_anew(here: Path, tmp_path: Path) -> None:
+    """Digits have a one-cycle schedule, which a resumed run could not make longer."""
+    path = here / "runs/digits/version_0/checkpoints/last.ckpt"
+    model = CKCNN.load_from_checkpoint(path)
+    assert model.preprocessing is not None
+    assert model.preprocessing.classes == tuple("0123456789")
+    with pytest.raises(ValueError, match=r"the checkpoint holds a CKCNN, not a GRU; load it with ckcnn\.CKCNN"):
+        ckcnn.GRU.load_from_checkpoint(path)
+    trainer = Trainer(
+        max_epochs=2, limit_train_batches=2, limit_val_batches=1, accelerator="cpu", logger=False,
+        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
+    trainer.fit(model, Digits(root=tmp_path))
+    assert trainer.global_step == 4
 
 
 def test_a_renamed_run_is_a_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,7 @@ def test_learns_one_batch(kind: type[SequenceModule], task: str) -> None:
     losses = []
     for _ in range(60):
         optimizer.zero_grad()
-        loss = model.task.loss(model(batch, "train"), batch.y)
+        loss = model.task.loss(model.answers(batch, "train"), batch.y)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -70,15 +70,43 @@ def test_baselines_are_as_large_as_the_ckcnn(kind: Any, facts: tuple[Any, ...], 
 def test_tcn_sees_the_whole_sequence() -> None:
     model = make(TCN, "regression", size=5000)
     x = torch.randn(1, 2, 12, requires_grad=True)
-    model(SequenceBatch(x, torch.zeros(1, 2))).sum().backward()
+    model(x).sum().backward()
     assert x.grad is not None
     assert x.grad[0].abs().sum(0).min() > 0
+
+
+def test_forward_is_that_of_the_network() -> None:
+    model, batch = make(CKCNN, "classification", norm="step"), batch_of("classification")
+    options = {"times": torch.arange(12.0).repeat(8, 1) * 1.5, "lengths": torch.full((8,), 7)}
+    assert torch.equal(model(batch.x, **options), model.net(batch.x, **options))
+    with pytest.raises(ValueError, match=r"forward takes tensors, got a SequenceBatch; call model\.answers\(batch\)"):
+        model(batch)
+
+
+class Bare:
+    """The least that a data module has to say."""
+
+    in_channels, out_channels, task, horizon = 2, 3, "classification", 12
+
+
+def test_facts_come_from_a_data_module() -> None:
+    model = CKCNN.for_data(Bare(), hidden_channels=4, horizon=6)
+    facts = {"in_channels": 2, "out_channels": 3, "task": "classification", "horizon": 6}
+    assert facts.items() <= model.hparams.items()
+    assert model.dt == {"train": 1.0, "val": 1.0, "test": 1.0}
+    with pytest.raises(ValueError, match=r"got a object without in_channels, out_channels, task, horizon"):
+        CKCNN.for_data(object())  # type: ignore[arg-type]
+
+
+def test_a_language_model_must_not_see_what_it_predicts() -> None:
+    with pytest.raises(ValueError, match="must not see it; leave causal true"):
+        make(CKCNN, "language", causal=False)
 
 
 def test_baselines_refuse_time_stamps() -> None:
     batch = SequenceBatch(torch.randn(2, 2, 12), torch.zeros(2), times=torch.arange(12.0).repeat(2, 1))
     with pytest.raises(ValueError, match=r"take no time stamps; use --data\.missing mask"):
-        make(GRU, "classification")(batch)
+        make(GRU, "classification").answers(batch)
 
 
 def test_the_step_of_a_split_reaches_every_layer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,8 +119,8 @@ def test_the_step_of_a_split_reaches_every_layer(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(CKConv, "forward", spy)
     model = make(CKCNN, "classification", dt={"train": 1.0, "val": 1.0, "test": 4.0})
-    model(batch_of("classification"), "train")
-    model(batch_of("classification", steps=3), "test")
+    model.answers(batch_of("classification"), "train")
+    model.answers(batch_of("classification", steps=3), "test")
     assert seen == [1.0] * 4 + [4.0] * 4
 
 
@@ -101,7 +129,7 @@ def test_last_valid_step_is_read_where_lengths_are_known() -> None:
     x = torch.randn(2, 2, 12)
     padded = x.clone()
     padded[0, :, 5:] = 9.0
-    answers = [model(SequenceBatch(signal, torch.zeros(2), lengths=lengths)) for signal in (x, padded)]
+    answers = [model(signal, lengths=lengths) for signal in (x, padded)]
     assert torch.allclose(*answers, atol=1e-5)
 
 
@@ -116,12 +144,12 @@ def test_omega_0_auto_follows_from_the_horizon() -> None:
     nets = [module for module in model.modules() if isinstance(module, MultiscaleSiren)]
     assert nets
     assert {net.horizon for net in nets} == {model.hparams["horizon"]}
-    assert model(batch_of("classification")).shape == (8, 3)
+    assert model(batch_of("classification").x).shape == (8, 3)
 
 
 @pytest.mark.parametrize("kernel", ["relu", "leaky_relu", "swish", "fourier"])
 def test_other_kernels(kernel: str) -> None:
-    assert make(CKCNN, "classification", kernel=kernel)(batch_of("classification")).shape == (8, 3)
+    assert make(CKCNN, "classification", kernel=kernel)(batch_of("classification").x).shape == (8, 3)
 
 
 @pytest.mark.parametrize("kernel", ["relu", "leaky_relu", "swish"])

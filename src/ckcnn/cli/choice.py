@@ -233,8 +233,8 @@ def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataMod
             )
     if settings["horizon"] != data.horizon:
         rank_zero_info(
-            f"trained on sequences of {settings['horizon']} samples, which its memory stays at; the data has "
-            f"{data.horizon}. For another sampling rate, use --data.test_dt"
+            f"the memory of the network is {settings['horizon']} training samples, the sequences of the data have "
+            f"{data.horizon}; for another sampling rate, use --data.test_dt"
         )
     if state := choice.content.get("preprocessing"):
         data.use_statistics(Preprocessing.from_state(state))

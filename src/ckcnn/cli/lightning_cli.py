@@ -38,7 +38,7 @@ from ckcnn.datamodules.sequences import Facts
 from ckcnn.files import check_output
 from ckcnn.models.baselines import count_parameters
 from ckcnn.models.sequence_module import SequenceModule
-from ckcnn.presets import Layers
+from ckcnn.presets import Layers, value_of
 from ckcnn.runs import checkpoints, lock
 from ckcnn.runs import results_file as writing
 from ckcnn.runs.beginning import BeginRun, LateTensorBoard
@@ -76,7 +76,10 @@ class CKCNNCLI(LightningCLI):
     new: RunFolder | None = None  # the folder that this process has made
 
     def __init__(self, command: str, args: list[str]) -> None:
-        self.command = command
+        self.command, self.layers = command, layers_of(args)
+        if command != "fit":
+            stored = StoredSettings.of(self.layers)
+            self.layers, self.stored_cache = stored.layers, stored.names_cache
         super().__init__(
             SequenceModule,
             SequenceDataModule,
@@ -111,25 +114,28 @@ class CKCNNCLI(LightningCLI):
             new = "new sequences to answer, without the training data: .npz, .h5, .csv, .ts, .wav or a folder of them"
             parser.add_argument("--input", type=str | None, help=f"{new}; ckcnn predict --input --help has its options")
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
-        for fact in Facts._fields:
+        for fact in self._linked_facts():
             parser.link_arguments(f"data.{fact}", f"model.init_args.{fact}", apply_on="instantiate")
         rules = {"monitor": lambda task: f"val/{TASKS[task].stopping[0]}", "mode": lambda task: TASKS[task].stopping[1]}
         for name, rule in rules.items():
             parser.link_arguments("data.task", f"early_stopping.{name}", rule, apply_on="instantiate")
 
+    def _linked_facts(self) -> list[str]:
+        """The facts that the data gives; how far back a network sees may be chosen instead."""
+        chosen = value_of(self.layers.merged(), "model.horizon") is not None
+        return [fact for fact in Facts._fields if not (chosen and fact == "horizon")]
+
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Parse presets, overlays and flags, with the preset's values for the row of the paper that they fit."""
-        self.layers = layers_of(args)
-        if self.command != "fit":
-            stored = StoredSettings.of(self.layers)
-            self.layers, self.stored_cache = stored.layers, stored.names_cache
         try:
             self.config = parser.parse_args(self.layers.with_row().arguments())
         except (ArgumentError, TypeError) as error:
             raise ValueError(explain(error, self.command)) from None
         keep_whole_numbers(self.config, self.layers.with_row().merged())
         check_trainer(self.config)
-        if given := [word for word in args if word.split("=")[0] in {f"--model.{fact}" for fact in Facts._fields}]:
+        if given := [
+            word for word in args if word.split("=")[0] in {f"--model.{fact}" for fact in self._linked_facts()}
+        ]:
             raise ValueError(f"{given[0]} is a fact of the data and cannot be set; change the settings of the data")
         if missing := self.layers.missing_row():
             rank_zero_info(f"the paper has no values for {missing}; those of the preset are used as they are")

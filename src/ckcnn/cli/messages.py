@@ -14,7 +14,7 @@ from ckcnn.hints import nearest
 
 TOP = ("config", "model", "data", "trainer", "ckpt_path", "name", "runs", "output", "seed_everything")
 _ALONE = (*TOP, "paper", "variants", "monitor", "early_stopping", "input")
-_FACTS = set(Facts._fields)  # the data gives them
+_FACTS = set(Facts._fields) - {"horizon"}  # the data gives them, and this one by default
 _WORDS = {
     "int": "a whole number",
     "float": "a number",

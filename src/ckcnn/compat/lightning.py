@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytorch_lightning import Trainer
+from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import Checkpoint
 
 
@@ -50,3 +50,11 @@ def ask_no_process_about_sigterm(trainer: Trainer) -> None:
     needed where `ckcnn.runs.sigterm` stops all processes together.
     """
     trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None  # type: ignore[method-assign]
+
+
+def attached_trainer(module: LightningModule) -> Trainer | None:
+    """Return the trainer of a module, or None if it has none.
+
+    Private: the attribute behind the property `trainer`, which raises where there is no trainer.
+    """
+    return module._trainer

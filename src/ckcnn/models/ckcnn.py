@@ -26,7 +26,8 @@ class CKCNN(SequenceModule):
         in_channels: channels of the signal.
         out_channels: classes, or values to predict.
         task: ``classification``, ``binary``, ``regression``, ``every_step`` or ``language``.
-        horizon: length of the memory, in training samples.
+        horizon: length of the memory, in training samples; by default that of a training sequence. A shorter one
+            forgets what is older, a longer one is for signals that are longer than those of training.
         dt: sampling step of each split in training samples; 1 by default.
         hidden_channels: channels of the blocks.
         num_blocks: residual blocks.

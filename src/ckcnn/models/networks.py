@@ -91,6 +91,8 @@ class NetworkOptions:
         task = TASKS[self.task]
         conv = self.conv_factory(convolution)
         if task.from_tokens:
+            if not self.causal:
+                raise ValueError("a language model predicts the next token, so it must not see it; leave causal true")
             return CKTextNet(
                 vocabulary=self.out_channels,
                 embedding_channels=self.embedding_channels,

@@ -17,11 +17,12 @@ from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau
 from torchmetrics import Metric, MetricCollection
 
 import ckcnn
+from ckcnn.compat.lightning import attached_trainer
 from ckcnn.compat.torchmetrics import restore
 from ckcnn.datamodules import SequenceBatch, SequenceDataModule
 from ckcnn.datamodules.loading import ResumableLoader
 from ckcnn.datamodules.preprocessing import Preprocessing
-from ckcnn.datamodules.sequences import SPLITS
+from ckcnn.datamodules.sequences import SPLITS, SequenceData, facts_of
 from ckcnn.models import pretrained
 from ckcnn.models.finite_loss import FiniteLoss
 from ckcnn.nn.checks import check_choice, is_number
@@ -86,7 +87,40 @@ class SequenceModule(LightningModule):
         """The logged name of the metric that chooses the best epoch."""
         return f"val/{self.task.monitor}"
 
-    def forward(self, batch: SequenceBatch, split: str = "test", step: float = 1.0) -> Tensor:
+    @classmethod
+    def for_data(cls, data: SequenceData, **options: Any) -> Self:
+        """Return a model for a data module, which knows the channels, the task, the length and the sampling steps.
+
+        Args:
+            data: the data module.
+            options: of the model; a fact among them, such as `horizon`, takes the place of that of the data.
+
+        Example:
+            >>> from ckcnn import CKCNN
+            >>> from ckcnn.datamodules import Digits
+            >>> CKCNN.for_data(Digits(), omega_0="auto").hparams["out_channels"]
+            10
+        """
+        return cls(**{**facts_of(data)._asdict(), **options})
+
+    def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
+        """What the network answers: scores of classes, or values.
+
+        Args:
+            x: signals ``(B, C, T)``; for language, tokens ``(B, T)``.
+            dt: sampling step, in training samples.
+            times: stamps ``(B, T)``, in training samples.
+            lengths: number of valid steps ``(B,)``.
+
+        Returns:
+            ``(B, outputs)``, or ``(B, outputs, T)`` for a task with an answer at every step.
+        """
+        if isinstance(x, SequenceBatch):
+            raise ValueError("forward takes tensors, got a SequenceBatch; call model.answers(batch)")
+        valid = {} if lengths is None else {"lengths": lengths}
+        return self.net(x, dt=dt, times=times, **valid)
+
+    def answers(self, batch: SequenceBatch, split: str = "test", step: float = 1.0) -> Tensor:
         """What the network answers to a batch.
 
         Args:
@@ -94,8 +128,7 @@ class SequenceModule(LightningModule):
             split: which says how the batch is sampled.
             step: keeps every n-th of these samples, as the first epochs of a training from coarse to fine do.
         """
-        lengths = {} if batch.lengths is None else {"lengths": batch.lengths}
-        return self.net(batch.x, dt=self.dt[split] * step, times=batch.times, **lengths)
+        return self(batch.x, dt=self.dt[split] * step, times=batch.times, lengths=batch.lengths)
 
     def penalty(self) -> Tensor | float:
         """What training adds to the loss."""
@@ -116,10 +149,10 @@ class SequenceModule(LightningModule):
 
     def predict_step(self, batch: SequenceBatch, index: int) -> tuple[Tensor, Tensor]:
         """What `ckcnn predict` writes, and the targets."""
-        return self.task.answer(self(batch)), batch.y
+        return self.task.answer(self.answers(batch)), batch.y
 
     def _step(self, batch: SequenceBatch, split: str, confusion: Metric | None = None, step: float = 1.0) -> Tensor:
-        answers = self(batch, split, step)
+        answers = self.answers(batch, split, step)
         if split == "train" and self.label_smoothing:
             loss = nn.functional.cross_entropy(
                 answers, batch.y, ignore_index=IGNORED, label_smoothing=self.label_smoothing
@@ -293,9 +326,26 @@ class SequenceModule(LightningModule):
             checkpoint["epoch_so_far_of_each"] = parts
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Take over what the checkpoint knows besides weights; also called by `load_from_checkpoint`.
+
+        Raises:
+            ValueError: if the checkpoint is of another model.
+        """
+        self._check_class(checkpoint.get("model_class"))
         if "preprocessing" in checkpoint:
             self.preprocessing = Preprocessing.from_state(checkpoint["preprocessing"])
         self.preset = self.preset or checkpoint.get("made_by", {}).get("preset")
+        if attached_trainer(self) is not None:  # a run is resumed; `load_from_checkpoint` begins a new one
+            self._resume_epoch(checkpoint)
+
+    def _check_class(self, stored: str | None) -> None:
+        kind = next((kind.__name__ for kind in type(self).__mro__ if kind.__name__ in ckcnn.MODELS), None)
+        if stored in ckcnn.MODELS and stored != kind:
+            raise ValueError(
+                f"the checkpoint holds a {stored}, not a {type(self).__name__}; load it with ckcnn.{stored}"
+            )
+
+    def _resume_epoch(self, checkpoint: Mapping[str, Any]) -> None:
         states = checkpoint.get("epoch_so_far", []) if self.global_rank == 0 else []  # of all, so one of them has it
         parts = checkpoint.get("epoch_so_far_of_each", [])
         if torch.distributed.is_initialized() and len(parts) == torch.distributed.get_world_size():

@@ -66,7 +66,7 @@ def seconds_per_epoch(arguments: list[str]) -> float:
     while len(times) <= _STEPS and sum(times) < _ENOUGH:
         start = time.perf_counter()
         optimizer.zero_grad()
-        loss: Tensor = model.task.loss(model(batch, "train"), batch.y) + model.penalty()
+        loss: Tensor = model.task.loss(model.answers(batch, "train"), batch.y) + model.penalty()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         times.append(time.perf_counter() - start)
