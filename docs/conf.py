@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from docutils import nodes
+from latex2mathml.converter import convert
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -31,6 +32,8 @@ python_maximum_signature_line_length = 88
 napoleon_google_docstring, napoleon_numpy_docstring = True, False
 
 myst_heading_anchors = 3
+myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"  # browsers draw it themselves, so a page fetches nothing
 html_theme = "furo"
 html_title = "ckcnn"
 html_copy_source = False
@@ -65,7 +68,14 @@ def _find(app: Sphinx, env: BuildEnvironment, node: pending_xref, text: nodes.Te
     return env.get_domain("py").resolve_xref(*arguments) or text
 
 
+def _write_math(writer: nodes.NodeVisitor, node: nodes.math | nodes.math_block) -> None:
+    display = "block" if isinstance(node, nodes.math_block) else "inline"
+    writer.body.append(convert(node.astext(), display=display))
+    raise nodes.SkipNode
+
+
 def setup(app: Sphinx) -> None:
-    """Connects the two hooks."""
+    """Connect the hooks and the renderer of equations."""
+    app.add_html_math_renderer("mathml", inline_renderers=(_write_math, None), block_renderers=(_write_math, None))
     app.connect("source-read", _put_table)
     app.connect("missing-reference", _find)
