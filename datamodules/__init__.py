@@ -9,6 +9,7 @@ from ckcnn.datamodules.mnist import SequentialMNIST
 from ckcnn.datamodules.penn_treebank import PennTreebank
 from ckcnn.datamodules.physionet import PhysioNet
 from ckcnn.datamodules.sequences import DataError, RawSequences, SequenceBatch
+from ckcnn.datamodules.series import Series, SktimeSeries
 from ckcnn.datamodules.speech_commands import SpeechCommands
 from ckcnn.datamodules.synthetic import AddingProblem, CopyMemory
 from ckcnn.datamodules.uea import UEA
@@ -28,5 +29,7 @@ __all__ = [
     "SequenceDataModule",
     "SequentialCIFAR10",
     "SequentialMNIST",
+    "Series",
+    "SktimeSeries",
     "SpeechCommands",
 ]

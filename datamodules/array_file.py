@@ -115,27 +115,37 @@ def read_shape(path: Path) -> tuple[int, int, int]:
     return shape[0], shape[1], shape[2]
 
 
-def read_labels(path: Path) -> NDArray[Any] | None:
+def read_labels(path: Path, each_step: bool = False) -> NDArray[Any] | None:
     """`y`, with one row per sequence; plain values become rows of one, and names of classes stay names.
 
     None if the file has no labels.
+
+    Args:
+        path: of the file.
+        each_step: whether `y` ``(sequences, time)`` holds one value at every step; of three axes it always does.
     """
     with open_arrays(path) as arrays:
         if "y" not in entries(arrays, path):
             return None
         y = read_array(arrays, "y", path)
     y = y.astype(np.int64) if y.dtype == bool else y
-    if y.dtype.kind == "f" and not (np.abs(y) <= np.finfo(np.float32).max).all():
-        row = np.argwhere(~(np.abs(y) <= np.finfo(np.float32).max))[0]
+    each_step = each_step or y.ndim == 3
+    if y.dtype.kind == "f" and not (fits := (np.abs(y) <= np.finfo(np.float32).max) | (each_step & np.isnan(y))).all():
+        row = np.argwhere(~fits)[0]
         raise DataError(
             f"{path}: y must be finite numbers up to 3.4e38, got {y[tuple(row)]:g} for sequence {row[0]}; correct it"
         )
     if is_text(y) and y.ndim == 1 and y.size:
         return as_text(y)
-    if not np.issubdtype(y.dtype, np.number) or y.ndim not in (1, 2) or not y.size:
-        raise DataError(f"{path}: y must be numbers of shape (sequences,) or (sequences, ...), got {y.dtype} {y.shape}")
     whole = np.issubdtype(y.dtype, np.integer)
-    return y if whole or y.ndim == 2 else y[:, None]
+    if not np.issubdtype(y.dtype, np.number) or not 1 <= y.ndim <= 3 or not y.size or (whole and y.ndim == 3):
+        raise DataError(
+            f"{path}: y must be numbers of shape (sequences,) or (sequences, ...), or values at every step "
+            f"(sequences, outputs, time), got {y.dtype} {y.shape}"
+        )
+    if each_step and y.ndim == 2:
+        return y[:, None].astype(np.float64)  # one output
+    return y if whole or y.ndim > 1 else y[:, None]
 
 
 def without_labels(path: Path) -> str:

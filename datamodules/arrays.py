@@ -21,7 +21,7 @@ from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.datamodules.sequences import DataError, RawSequences
 from ckcnn.tasks import TASKS
 
-_TASKS = [name for name, task in TASKS.items() if not task.from_tokens]
+_TASKS = [name for name, task in TASKS.items() if not task.from_tokens and not task.ahead]
 _CHUNK_BYTES = 1 << 26
 _USUAL_STEP = 10.0  # a median gap of more samples, or less than its inverse, is probably another unit
 
@@ -30,7 +30,8 @@ class Arrays(SequenceDataModule):
     """Sequences out of one file.
 
     It holds `x` ``(N, C, T)``, and `y`: whole numbers ``(N,)`` (classes) or ``(N, T)`` (a class at every step), or
-    other numbers ``(N,)`` or ``(N, outputs)`` (values). It may hold `lengths` ``(N,)``, where sequences are shorter
+    other numbers ``(N,)`` or ``(N, outputs)`` (values) or ``(N, outputs, T)`` (values at every step, NaN for none). It
+    may hold `lengths` ``(N,)``, where sequences are shorter
     than T; `times` ``(N, T)``, stamps; and `split` ``(N,)``: "train", "val" and "test", or 0, 1 and 2.
     Labels may be names instead of numbers; `classes` ``(classes,)`` names the classes in their order. A ``.csv`` file
     is a long table with the columns ``sequence``, ``label``, and if need be ``time`` and ``split``; all others are
@@ -42,10 +43,14 @@ class Arrays(SequenceDataModule):
 
     Args:
         path: of the file.
-        task: what `y` means, if its type does not say: ``"binary"`` for classes 0 and 1 with a single output.
+        task: what `y` means, if its type and shape do not say: ``"binary"`` for classes 0 and 1 with a single output,
+            ``"multi_label"`` for `y` ``(N, labels)`` of 0 and 1, of which a sequence may have any number,
+            ``"step_regression"`` for one value at every step, ``"regression"`` for as many values as there are steps.
         time_unit: how much of `times` is one sample, the unit in which the network counts time: 0.01 for stamps in
             seconds that are usually 10 ms apart, or ``"auto"`` for the median gap.
-        classes: names of the classes in the order of their numbers; by default what the file says.
+        standardise_targets: whether the network is trained on standardised values, for those that are far from 0 or
+            much larger or smaller than 1; answers and metrics keep their own units, only the loss does not.
+        classes: names of the classes, or labels, in the order of their numbers; by default what the file says.
         shared: see `SequenceDataModule`.
     """
 
@@ -55,6 +60,7 @@ class Arrays(SequenceDataModule):
         task: str | None = None,
         time_unit: float | Literal["auto"] = 1.0,
         classes: Sequence[str] | None = None,
+        standardise_targets: bool = False,
         **shared: Any,
     ) -> None:
         self.path = Path(path).expanduser()
@@ -66,13 +72,20 @@ class Arrays(SequenceDataModule):
         if isinstance(classes, str) or any(not isinstance(name, str) for name in classes or ()):
             raise ValueError(f"classes must be a list of names, such as [no, yes] in quotes, got {classes!r}")
         names = list(classes) if classes else array_file.read_names(self.path, "classes")
-        labels = array_file.read_labels(self.path)
+        labels = array_file.read_labels(self.path, task == "step_regression")
         self._labels: NDArray[Any] | None = None
         self.classes, self.labelled = tuple(names or ()), labels is not None
+        if labels is not None and task is not None and TASKS[task].target == "value" and labels.dtype.kind in "iu":
+            labels = labels.astype(np.float64).reshape(len(labels), -1)
         if labels is not None:
             self._labels, self.classes = array_file.name_classes(labels, names, self.path)
         self.channel_names = array_file.read_names(self.path, "channel_names") or ()
+        if task is None and self._labels is not None and self._labels.ndim == 2:
+            _check_clear(self.path, self._labels, self.length)
         self.task = task or _task_of(self._labels)
+        if task is not None and self._labels is not None:
+            _check_fits(self.path, self._labels, self.task, self.length)
+        self.standardise_targets = standardise_targets
         super().__init__(**shared)
 
     @cached_property
@@ -93,8 +106,8 @@ class Arrays(SequenceDataModule):
             return 1
         if self._labels is None:
             return max(1, len(self.classes))  # the trained model knows
-        if task.target == "value":
-            return int(self._labels.shape[-1])
+        if task.target == "value" or task.many_labels:
+            return int(self._labels.shape[1])
         return max(int(self._labels.max()) + 1, len(self.classes))
 
     @cached_property
@@ -175,9 +188,8 @@ class Arrays(SequenceDataModule):
     def _placeholder(self, count: int) -> NDArray[Any]:
         """Labels that nobody looks at, in the shape of the task."""
         task = TASKS[self.task]
-        if task.target == "value":
-            return np.zeros((count, self.out_channels), dtype=np.float32)
-        return np.zeros((count, self.length) if task.every_step else count, dtype=np.int64)
+        kind = np.float32 if task.target == "value" else np.int64
+        return np.zeros((count, *task.target_shape(self.out_channels, self.length)), dtype=kind)
 
     def _x(self, arrays: Any) -> Any:
         """An .npz gives all of it, HDF5 what is asked for."""
@@ -214,5 +226,36 @@ def _task_of(labels: NDArray[Any] | None) -> str:
     if labels is None:
         return "classification"
     if not np.issubdtype(labels.dtype, np.integer):
-        return "regression"
+        return "regression" if labels.ndim == 2 else "step_regression"
     return "classification" if labels.ndim == 1 else "every_step"
+
+
+def _check_clear(path: Path, labels: NDArray[Any], length: int) -> None:
+    """What `y` means must follow from its type and shape, if the task is not named."""
+    whole, width = np.issubdtype(labels.dtype, np.integer), labels.shape[1]
+    if not whole and width == length:
+        raise DataError(
+            f"{path}: y has as many values as x has steps ({length}), so say what they are: "
+            "--data.task step_regression for one value at every step, or "
+            "--data.task regression for that many values of the whole sequence"
+        )
+    if whole and width != length:
+        raise DataError(
+            f"{path}: y of whole numbers must have shape (sequences,) for classes or (sequences, {length}) for a class "
+            f"at every step, got {labels.shape}; name the task for others: --data.task multi_label for labels that are "
+            "there (1) or not (0), --data.task regression for values"
+        )
+
+
+def _check_fits(path: Path, labels: NDArray[Any], task: str, length: int) -> None:
+    """`y` must have the shape that a task asks for."""
+    kind, outputs = TASKS[task], labels.shape[1] if labels.ndim > 1 else 1
+    if labels.shape[1:] == kind.target_shape(outputs, length) or (kind.target == "value" and labels.ndim == 1):
+        return
+    shapes = {
+        "multi_label": "(sequences, labels), 0 or 1 each",
+        "step_regression": f"(sequences, {length}) or (sequences, outputs, {length})",
+        "regression": "(sequences,) or (sequences, outputs)",
+        "every_step": f"(sequences, {length})",
+    }
+    raise DataError(f"{path}: y for task {task} must have shape {shapes.get(task, '(sequences,)')}, got {labels.shape}")

@@ -88,6 +88,7 @@ class SequenceDataModule(PreparedDataModule):
         check_coarse(self)
         self.splits: dict[str, NDArray[np.int64]] = {}
         self.statistics: Statistics | None = None
+        self.target_statistics: Statistics | None = None
         self._store: Store | None = None
         self._training: ResumableLoader | None = None
         self._position = 0  # in the epoch that a resumed run is in
@@ -142,6 +143,7 @@ class SequenceDataModule(PreparedDataModule):
             if self.drop_rate:
                 store.kept = kept_steps(store.shape[0], self.length, self.drop_rate, self.seed)
             self.statistics = self._statistics(store) if self._given is None else self._given.statistics
+            self.target_statistics = self._target_statistics(store)
         self._store = store
 
     def open_store(self) -> Store:
@@ -164,7 +166,7 @@ class SequenceDataModule(PreparedDataModule):
     @property
     def preprocessing(self) -> Preprocessing:
         """What lies between raw sequences and batches; complete after `setup`."""
-        order, statistics = self.order(), self.statistics
+        order, statistics, targets = self.order(), self.statistics, self.target_statistics
         return Preprocessing(
             data=type(self).__name__,
             task=self.task,
@@ -194,6 +196,9 @@ class SequenceDataModule(PreparedDataModule):
             mean=None if statistics is None else statistics.mean,
             std=None if statistics is None else statistics.std,
             order=None if order is None else torch.from_numpy(order),
+            ahead=self.ahead,
+            target_mean=None if targets is None else targets.mean,
+            target_std=None if targets is None else targets.std,
         )
 
     def use_statistics(self, trained: Preprocessing) -> None:
@@ -291,6 +296,22 @@ class SequenceDataModule(PreparedDataModule):
         batches = (pipeline.observe(store.rows(part)) for part in torch.split(train, rows))
         with one_thread():
             return statistics(batches, self.standardise, self.unscaled)
+
+    def _target_statistics(self, store: Store) -> Statistics | None:
+        """Mean and deviation of the targets of the training sequences, one pair for each output."""
+        if not self.standardise_targets or TASKS[self.task].target != "value":
+            return None
+        y = store.labels(torch.from_numpy(self.splits["train"])).double()
+        over = [0, *range(2, y.dim())]
+        counted = y.eq(y)
+        count = counted.sum(over, keepdim=True).clamp(min=1)
+        mean = torch.where(counted, y, 0.0).sum(over, keepdim=True) / count
+        square = torch.where(counted, y - mean, 0.0).square().sum(over, keepdim=True) / count
+        return Statistics(mean.float(), torch.where(square > 1e-12 * mean.square(), square.sqrt(), 1.0).float())
+
+    def reference_scores(self, split: str) -> dict[str, float]:
+        """Return scores on a split of an answer that needs no training, by metric, to compare with; here none."""
+        return {}
 
     def _pipeline(self, split: str, step: int = 1) -> Pipeline:
         return self.preprocessing.pipeline(step * (self.test_dt if split == "test" else self.train_dt))

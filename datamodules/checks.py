@@ -34,12 +34,17 @@ def check_chunk(chunk: RawSequences, name: str, task: str, shape: tuple[int, int
         raise DataError(f"{name}: every sequence needs a label")
     expected = kind.target_shape(outputs, shape[1])
     if kind.target == "value":
-        if chunk.y.shape[1:] != expected or not np.isfinite(chunk.y).all():
-            raise DataError(f"{name}: y must be finite, of shape (sequences, {outputs}), got {chunk.y.shape}")
+        uncounted = np.isnan(chunk.y) if kind.every_step else False
+        if chunk.y.shape[1:] != expected or not (np.isfinite(chunk.y) | uncounted).all():
+            raise DataError(f"{name}: y must be finite numbers of shape {_shape(expected)}, got {chunk.y.shape}")
         return None
     if chunk.y.shape[1:] != expected:
-        raise DataError(f"{name}: y must have shape {('sequences', *expected)}, got {chunk.y.shape}")
+        raise DataError(f"{name}: y must have shape {_shape(expected)}, got {chunk.y.shape}")
     return check_labels(chunk.y, kind.classes(outputs), f"{name}: labels")
+
+
+def _shape(expected: tuple[int, ...]) -> str:
+    return f"({', '.join(['sequences', *map(str, expected)])}{'' if expected else ','})"
 
 
 def check_labels(labels: NDArray[np.generic], classes: int, what: str) -> None:

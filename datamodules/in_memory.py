@@ -63,6 +63,6 @@ class InMemory(SequenceDataModule):
 def _outputs(y: NDArray[np.generic], task: str, named: int) -> int:
     if TASKS[task].one_logit:
         return 1
-    if TASKS[task].target == "value":
-        return int(y.shape[-1])
+    if TASKS[task].target == "value" or TASKS[task].many_labels:
+        return int(y.shape[1])
     return max(int(y.max()) + 1, named)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -88,7 +89,7 @@ class Pipeline:
         if self.order is not None:
             x = x[..., self.order]
             observed = None if observed is None else observed[..., self.order]
-            rows = rows._replace(y=rows.y[:, self.order]) if self.every_step else rows
+            rows = rows._replace(y=rows.y[..., self.order]) if self.every_step else rows
         if self.missing == "times":
             return self._stamped(x, observed, rows)
         return self._regular(self._tell(x, observed), rows)
@@ -109,12 +110,12 @@ class Pipeline:
             lengths = self._lengths(rows)
             valid = valid_steps(lengths, x.shape[-1])
             x = x * valid[:, None]
-            y = torch.where(valid, y, IGNORED) if self.every_step else y
+            y = _where(valid, y) if self.every_step else y
             lengths = (lengths + self.stride - 1) // self.stride
         if times is not None:
             times = times[:, self.first :: self.stride]
         if self.every_step:
-            y = y[:, self.first :: self.stride]
+            y = y[..., self.first :: self.stride]
         filtered = self.antialias and self.stride > 1
         thin = thinned(x, self.stride, self.first, valid) if filtered else x[..., self.first :: self.stride]
         return SequenceBatch(thin.contiguous(), y, times, lengths)
@@ -130,7 +131,8 @@ class Pipeline:
             times = (torch.arange(time) / self.training_stride).expand(batch, -1)
         y = rows.y
         if self.every_step:
-            y = torch.where(valid, y.gather(1, index), IGNORED)
+            places = index if y.dim() == 2 else index[:, None].expand(-1, y.shape[1], -1)
+            y = _where(valid, y.gather(-1, places))
         x = x.gather(2, index[:, None].expand(-1, channels, -1)) * valid[:, None]
         # Whether all rows are equally long must not depend on the batch: dropping alone leaves equally many everywhere.
         equal = not self.gaps and self.padding != "valid" and (rows.kept is None or self.stride == 1)
@@ -145,3 +147,8 @@ class Pipeline:
     @staticmethod
     def _lengths(rows: Rows) -> Tensor:
         return torch.full((len(rows.x),), rows.x.shape[-1]) if rows.lengths is None else rows.lengths
+
+
+def _where(valid: Tensor, y: Tensor) -> Tensor:
+    """Targets ``(B, T)`` or ``(B, outputs, T)``; after the end of a sequence they do not count."""
+    return torch.where(valid if y.dim() == 2 else valid[:, None], y, math.nan if y.is_floating_point() else IGNORED)

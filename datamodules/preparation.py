@@ -48,6 +48,9 @@ class PreparedDataModule(LightningDataModule):
         history: steps at the start of a window of text that only give context.
         default_missing: what the option `missing` is if it is not given.
         default_standardise: what the option `standardise` is if it is not given.
+        ahead: steps that are forecast, or 0.
+        standardise_targets: whether a network is trained on targets with mean 0 and deviation 1; its answers, and all
+            metrics but the loss, have their own units.
         labelled: whether the sequences have labels; without any they can only be answered by a trained model.
         classes: names of the classes.
         channel_names: what the channels are, for people.
@@ -80,6 +83,8 @@ class PreparedDataModule(LightningDataModule):
     history: int = 0
     default_missing: Missing = "mask"
     default_standardise: Standardise = "channel"
+    ahead: int = 0
+    standardise_targets: bool = False
     labelled: bool = True
     classes: Sequence[str] = ()
     channel_names: Sequence[str] = ()

@@ -18,7 +18,7 @@ from ckcnn.hints import in_short
 from ckcnn.tasks import TASKS
 
 FORMAT = 1  # of `Preprocessing.state`; raise it when a reader must know of a change
-_TENSORS = ("mean", "std", "order")
+_TENSORS = ("mean", "std", "order", "target_mean", "target_std")
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,10 @@ class Preprocessing:
         mean: of the training values, broadcastable over a batch; None if they are not standardised.
         std: their standard deviation.
         order: permutation of time, or None.
+        ahead: steps that are forecast, or 0.
+        target_mean: of the training targets, broadcastable over a batch of them; None if the network answers in their
+            own units.
+        target_std: their standard deviation.
     """
 
     data: str
@@ -84,6 +88,9 @@ class Preprocessing:
     mean: Tensor | None = field(default=None, repr=False)
     std: Tensor | None = field(default=None, repr=False)
     order: Tensor | None = field(default=None, repr=False)
+    ahead: int = 0
+    target_mean: Tensor | None = field(default=None, repr=False)
+    target_std: Tensor | None = field(default=None, repr=False)
 
     def state(self) -> dict[str, Any]:
         """Return plain values and tensors, from which `from_state` makes the same object."""
@@ -117,7 +124,12 @@ class Preprocessing:
     @property
     def statistics(self) -> Statistics | None:
         """With which values are standardised."""
-        return None if self.mean is None or self.std is None else Statistics(self.mean, self.std)
+        return _statistics(self.mean, self.std)
+
+    @property
+    def target_statistics(self) -> Statistics | None:
+        """With which targets are standardised."""
+        return _statistics(self.target_mean, self.target_std)
 
     @property
     def in_channels(self) -> int:
@@ -160,8 +172,13 @@ class Preprocessing:
         )
 
 
+def _statistics(mean: Tensor | None, std: Tensor | None) -> Statistics | None:
+    return None if mean is None or std is None else Statistics(mean, std)
+
+
 _COUNTS = ("channels", "length", "out_channels", "batch_size", "train_dt")
 _FLAGS = ("gaps", "stamped", "varying", "antialias")
+_SIZES = ("sporadic", "history", "ahead")
 _LISTS = {"classes": str, "channel_names": str, "origin": int | float, "unit": int | float}
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "task": tuple(TASKS),
@@ -175,7 +192,7 @@ def _check_state(state: Mapping[str, Any]) -> None:
     """Check the types of all values, which may come from a file that somebody has changed."""
     rules: dict[str, tuple[str, Callable[[Any], bool]]] = {
         **{name: ("a whole number from 1", lambda value: _is_whole(value, 1)) for name in _COUNTS},
-        **{name: ("a whole number from 0", lambda value: _is_whole(value, 0)) for name in ("sporadic", "history")},
+        **{name: ("a whole number from 0", lambda value: _is_whole(value, 0)) for name in _SIZES},
         **{name: ("true or false", lambda value: isinstance(value, bool)) for name in _FLAGS},
         **{name: ("a text", lambda value: isinstance(value, str)) for name in ("data", "vocabulary")},
         **{name: ("a list", partial(_is_list, kind=kind)) for name, kind in _LISTS.items()},

@@ -27,8 +27,9 @@ class SequenceBatch(NamedTuple):
 
     Attributes:
         x: signals ``(B, C, T)``, float32; for language, tokens ``(B, T)``, int64.
-        y: classes ``(B,)`` or, at every step, ``(B, T)``, int64; values to predict ``(B, outputs)``, float32. A step
-            with the label -100 does not count.
+        y: classes ``(B,)`` or, at every step, ``(B, T)``, int64; labels that are there or not ``(B, labels)``, int64;
+            values to predict ``(B, outputs)``, at every step ``(B, outputs, T)``, or the next steps of all channels
+            ``(B, C, ahead)``, float32 in their own units. A step with the label -100, or the value NaN, does not count.
         times: stamps ``(B, T)`` in training samples, where samples are really missing or came with stamps.
         lengths: number of valid steps ``(B,)`` where they differ or ``pad: valid`` asks for them; the rest is padding.
     """
@@ -98,7 +99,8 @@ class RawSequences:
 
     Attributes:
         x: signals ``(N, C, T)``, NaN where nothing was observed; for language, one stream of tokens ``(N,)``.
-        y: classes ``(N,)`` or ``(N, T)``, or values ``(N, outputs)``; the stream itself needs none.
+        y: classes ``(N,)`` or ``(N, T)``, labels ``(N, labels)``, or values ``(N, outputs)`` or ``(N, outputs, T)``;
+            the stream itself needs none.
         split: one of `TRAIN`, `VAL`, `TEST` for each sequence where the source has a split.
         lengths: number of valid steps ``(N,)`` where they differ.
         times: stamps ``(N, T)`` where the source has them, in samples at full rate, each sequence from 0.

@@ -131,6 +131,10 @@ class Statistics:
         """``(x - mean) / (std + 1e-5)``."""
         return (x - self.mean).div_(self.std + STD_EPSILON)
 
+    def undo(self, x: Tensor) -> Tensor:
+        """From what `apply` gives back to what it was given."""
+        return x * (self.std + STD_EPSILON) + self.mean
+
 
 def statistics(
     batches: Iterable[tuple[Tensor, Tensor | None]], by: Literal["channel", "step"], unscaled: int = 0

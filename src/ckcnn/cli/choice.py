@@ -236,8 +236,10 @@ def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataMod
             f"the memory of the network is {settings['horizon']} training samples, the sequences of the data have "
             f"{data.horizon}; for another sampling rate, use --data.test_dt"
         )
-    if state := choice.content.get("preprocessing"):
-        data.use_statistics(Preprocessing.from_state(state))
+    state = choice.content.get("preprocessing")
+    trained = Preprocessing.from_state(state) if state else None
+    if trained:
+        data.use_statistics(trained)
     try:
         model = kind(**settings)
         model.load_state_dict(choice.content["state_dict"])
@@ -245,6 +247,8 @@ def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataMod
         raise ValueError(
             f"{choice.checkpoint} does not hold what its settings say: its weights are of another network"
         ) from None
+    if trained:
+        model.use_preprocessing(trained)
     return model
 
 

@@ -109,9 +109,16 @@ def _target(axis: Axes, module: SequenceDataModule, y: Tensor, stride: int) -> s
     """What is to be predicted, in words; a target at every step is drawn."""
     task = TASKS[module.task]
     if task.every_step:
-        axis.plot(np.arange(len(y)) * stride, y, color="black", linewidth=0.8, linestyle=":", label="target")
+        for values in y.reshape(-1, y.shape[-1]):
+            axis.plot(np.arange(len(values)) * stride, values, color="black", linewidth=0.8, linestyle=":")
+        axis.lines[-1].set_label("target")
         axis.legend(loc="upper center", fontsize=8, frameon=False)
         return ""
+    if task.ahead:
+        return ""
+    if task.many_labels:
+        names = module.classes or [str(number) for number in range(len(y))]
+        return "label " + ", ".join(name for name, there in zip(names, y.tolist(), strict=True) if there)
     if task.target == "value":
         return "target " + ", ".join(f"{value:.3f}" for value in y.tolist())
     label = int(y)

@@ -205,7 +205,7 @@ class CKCNNCLI(LightningCLI):
                 lock.release()
         elif self.command == "predict":
             batches: Any = self.trainer.predict(self.model, self.datamodule)
-            print(predictions.write(Path(self.config.output), batches, self.datamodule.labelled))
+            print(predictions.write(Path(self.config.output), batches, self.model.task, self.datamodule.labelled))
         else:
             (metrics,) = getattr(self.trainer, self.command)(self.model, self.datamodule, verbose=False)
             self._report(dict(metrics))

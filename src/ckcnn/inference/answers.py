@@ -31,7 +31,8 @@ def write_answers(
     """Write one line for each answer and return the number of sequences.
 
     The columns are ``sequence``, ``step`` (if there is an answer at every step), ``prediction`` (the name of the class,
-    or the value) and the probability of each class, such as ``p(yes)``.
+    the names of the labels with ``|`` between them, or the value) and the probability of each class or label, such as
+    ``p(yes)``. A forecast has one line for each step ``ahead``, from 1, and a column for each channel.
 
     Args:
         model: what answers.
@@ -99,16 +100,33 @@ def _rows(model: TrainedModel, group: Sequence[Recording], dt: float) -> Iterato
         first, last = group[0].name, group[-1].name
         where = f"sequence {first}" if len(group) == 1 else f"sequences {first} ... {last}"
         raise ValueError(f"{where}: {error}") from None
-    names = model.classes
     for number, recording in enumerate(group):
-        if not model.task.every_step:
-            chance = [] if chances is None else map(_text, chances[number].tolist())
-            values = [names[answers[number]]] if names else map(_text, answers[number].tolist())
-            yield [recording.name, *values, *chance]
-            continue
-        for step in np.flatnonzero(answers[number] >= 0).tolist():
-            chance = [] if chances is None else map(_text, chances[number, :, step].tolist())
-            yield [recording.name, step, names[answers[number, step]], *chance]
+        chance = None if chances is None else chances[number]
+        for line in _lines_of(model, answers[number], chance):
+            yield [recording.name, *line]
+
+
+def _lines_of(model: TrainedModel, answer: NDArray[Any], chances: NDArray[Any] | None) -> Iterator[list[Any]]:
+    """What comes after the name of a sequence, in one line or several."""
+    names, task = model.classes, model.task
+    if task.ahead:  # (C, ahead)
+        yield from ([step, *map(_text, values)] for step, values in enumerate(answer.T.tolist(), 1))
+    elif not task.every_step:
+        yield [*_words(model, answer), *map(_text, [] if chances is None else chances.tolist())]
+    elif chances is None:  # values (O, T)
+        for step in np.flatnonzero(~np.isnan(answer[0])).tolist():
+            yield [step, *map(_text, answer[:, step].tolist())]
+    else:
+        for step in np.flatnonzero(answer >= 0).tolist():
+            yield [step, names[answer[step]], *map(_text, chances[:, step].tolist())]
+
+
+def _words(model: TrainedModel, answer: NDArray[Any]) -> list[str]:
+    """The one answer to a sequence: a class, all labels that it has, or values."""
+    names = model.classes
+    if model.task.many_labels:
+        return ["|".join(name for name, there in zip(names, answer.tolist(), strict=True) if there)]
+    return [names[answer]] if names else [_text(value) for value in answer.tolist()]
 
 
 def _stamps(group: Sequence[Recording], width: int) -> NDArray[np.float64] | None:
@@ -123,8 +141,12 @@ def _header(model: TrainedModel) -> list[str]:
     step = ["step"] if model.task.every_step else []
     if names := model.classes:
         return ["sequence", *step, "prediction", *(f"p({name})" for name in names)]
-    outputs = model.preprocessing.out_channels
-    return ["sequence", *(["prediction"] if outputs == 1 else [f"prediction {number}" for number in range(outputs)])]
+    trained = model.preprocessing
+    if model.task.ahead:
+        return ["sequence", "ahead", *(trained.channel_names or (f"channel {n}" for n in range(trained.channels)))]
+    outputs = trained.out_channels
+    values = ["prediction"] if outputs == 1 else [f"prediction {number}" for number in range(outputs)]
+    return ["sequence", *step, *values]
 
 
 def _text(value: float) -> str:

@@ -33,6 +33,7 @@ from ckcnn.models.networks import convolutions
 from ckcnn.nn import CKConv, CKNet, CKTextNet, DepthwiseCKConv
 from ckcnn.nn.block import PointwiseConv
 from ckcnn.nn.checks import check_counts, check_dt
+from ckcnn.nn.forecast import FromLastValue
 from ckcnn.reference.convolution import ReferenceConv
 from ckcnn.tasks import TASKS
 
@@ -118,7 +119,7 @@ def export_network(
     check_dt(dt)
     if length is not None:
         check_counts(length=length)
-    if type(net) not in (CKNet, CKTextNet, BaselineNet):
+    if type(net.net if isinstance(net, FromLastValue) else net) not in (CKNet, CKTextNet, BaselineNet):
         raise ValueError(f"a {type(net).__name__} cannot be exported; CKNet, CKTextNet, GRU, LSTM and TCN can")
     if trained is not None:
         _check_exportable(trained, dt)
@@ -174,8 +175,9 @@ class Graph(nn.Module):
         scores = self.net(x) if lengths is None else self.net(x, lengths=lengths)
         task = TASKS[self.task]
         if task.target != "class":
-            return (scores,)
-        return scores, scores.sigmoid() if task.one_logit else scores.softmax(1)
+            scale = None if self.trained is None else self.trained.target_statistics
+            return (scores if scale is None else scale.undo(scores),)
+        return scores, scores.sigmoid() if task.one_logit or task.many_labels else scores.softmax(1)
 
     def _prepared(self, x: Tensor, lengths: Tensor | None, trained: Preprocessing) -> tuple[Tensor, Tensor | None]:
         if self.features is not None:

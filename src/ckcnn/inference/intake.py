@@ -70,6 +70,10 @@ class Intake:
             x, lengths = self.x[rows], self.lengths[rows]
             if self.trained.features is not None:
                 x, lengths = self._features(x, lengths)
+            if self.trained.ahead:  # all of a group are equally long; the end says what comes next
+                end = int(lengths[0])
+                x = x[..., max(0, end - self.trained.length) : end]
+                lengths = lengths.clamp(max=self.trained.length)
             times = None if self.times is None else self.times[rows]
             yield self._part(rows, x, lengths, times)
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.inference.intake import Intake, describe_channels, take
 from ckcnn.inference.stream import ModelStream
-from ckcnn.tasks import IGNORED, TASKS
+from ckcnn.tasks import TASKS
 
 _Decide = Callable[[Tensor], Tensor]
 
@@ -89,7 +89,8 @@ class TrainedModel:
         trained = self.preprocessing
         if self.task.from_tokens:
             return tuple(trained.vocabulary)
-        return trained.classes or tuple(map(str, range(self.task.classes(trained.out_channels))))
+        count = trained.out_channels if self.task.many_labels else self.task.classes(trained.out_channels)
+        return trained.classes or tuple(map(str, range(count)))
 
     def stream(self, batch: int = 1, dt: float = 1.0) -> ModelStream:
         """Return a stream, which answers raw samples as they arrive.
@@ -114,18 +115,20 @@ class TrainedModel:
             dt: sampling step, in steps of the training sequences; 2 is half their rate.
 
         Returns:
-            ``(batch,)`` for classes, ``(batch, outputs)`` for values, ``(batch, time)`` for a class at every step, with
-            -100 where there is no answer (padding, steps that were not observed or that training leaves out). Without
+            ``(batch,)`` for classes, ``(batch, labels)`` of 0 and 1 for labels, ``(batch, outputs)`` for values,
+            ``(batch, channels, ahead)`` for a forecast in the units of `x`, which looks at the end of a longer `x`. At
+            every step, ``(batch, time)`` for classes, with -100 where there is no answer (padding, steps that were not
+            observed or that training leaves out), and ``(batch, outputs, time)`` for values, with NaN there. Without
             the first axis for a single sequence; a tensor if `x` is one, else a NumPy array.
 
         Raises:
             ValueError: if the input does not fit; the message says what was expected.
         """
-        (answers,) = self._answers(x, times, lengths, dt, (self._decided, IGNORED))
+        (answers,) = self._answers(x, times, lengths, dt, (self._decided, self.task.ignored))
         return answers
 
     def predict_proba(self, x: Any, times: Any = None, lengths: Any = None, dt: float = 1.0) -> Any:
-        """Return the probability of every class.
+        """Return the probability of every class, or of every label.
 
         Args:
             x: see `predict`, as the other arguments.
@@ -148,7 +151,7 @@ class TrainedModel:
         """Return what `predict` and `predict_proba` return, computed once; None instead of probabilities of values."""
         if self.task.target == "value":
             return self.predict(x, times, lengths, dt), None
-        both = (self._decided, IGNORED), (self._probabilities, math.nan)
+        both = (self._decided, self.task.ignored), (self._probabilities, math.nan)
         answers, chances = self._answers(x, times, lengths, dt, *both)
         return answers, chances
 
@@ -160,7 +163,9 @@ class TrainedModel:
             given = {} if lengths is None else {"lengths": lengths.to(move)}
             with torch.inference_mode():
                 values = self.net(x.to(move), dt=part.dt, times=None if times is None else times.to(move), **given)
-            yield Scores(part.rows, values.cpu(), steps if self.task.every_step else None)
+            values, scale = values.cpu(), self.preprocessing.target_statistics
+            values = values if scale is None else scale.undo(values)
+            yield Scores(part.rows, values, steps if self.task.every_step else None)
 
     def take(self, x: Any, times: Any = None, lengths: Any = None, dt: float = 1.0) -> Intake:
         """Check raw input, for `scores`; see `predict`."""
@@ -182,11 +187,19 @@ class TrainedModel:
             else f"{trained.length} steps in training",
             "missing": f"as NaN, told the network by {trained.missing or 'zeros'}" if trained.knows_missing else "none",
             "times": "needed" if trained.stamped else "possible" if self.takes_times else "not possible",
-            "answers": f"{len(self.classes)} classes: {', '.join(map(repr, names))}"
-            if self.classes
-            else f"{trained.out_channels} value{'s' * (trained.out_channels != 1)}",
+            "answers": self._describe_answers(names),
         }
         return "\n".join(f"{name:8} {text}" for name, text in lines.items())
+
+    def _describe_answers(self, names: Sequence[str]) -> str:
+        trained = self.preprocessing
+        if self.classes:
+            what = "labels, each there or not" if self.task.many_labels else "classes"
+            return f"{len(self.classes)} {what}: {', '.join(map(repr, names))}"
+        if self.task.ahead:
+            return f"the next {trained.ahead} steps of {describe_channels(trained)}"
+        each = " at every step" if self.task.every_step else ""
+        return f"{trained.out_channels} value{'s' * (trained.out_channels != 1)}{each}"
 
     def __repr__(self) -> str:
         return f"TrainedModel({str(self.source)!r})"
@@ -215,9 +228,11 @@ class TrainedModel:
 
     def _decided(self, scores: Tensor) -> Tensor:
         answer = self.task.answer(scores)
-        return (answer > 0.5).long() if self.task.one_logit else answer
+        return (answer > 0.5).long() if self.task.one_logit or self.task.many_labels else answer
 
     def _probabilities(self, scores: Tensor) -> Tensor:
+        if self.task.many_labels:
+            return self.task.answer(scores)
         if self.task.one_logit:
             second = self.task.answer(scores)
             return torch.stack([1 - second, second], dim=1)

@@ -153,6 +153,8 @@ class ModelStream:
             steps[:, : trained.sporadic] += self._counts[..., None]
         if steps.shape[-1]:
             answers = self.stream.push(steps.to(self.stream.device))
+            if (scale := trained.target_statistics) is not None:
+                answers = scale.to(answers.device).undo(answers)
         else:
             answers = torch.empty(len(x), trained.out_channels, 0, device=self.stream.device)
         self._remember(x)
@@ -237,6 +239,7 @@ def _check(trained: Preprocessing, dt: float) -> None:
         and trained.train_dt > 1,
         "it filters the recording before it leaves samples out (antialias)": trained.antialias
         and trained.train_dt >= 2 * dt,
+        "it forecasts, which it does anew for each window; use predict": trained.ahead > 0,
         "it takes time stamps": trained.missing == "times" or trained.stamped,
     }
     if found := [reason for reason, holds in reasons.items() if holds]:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ckcnn.models.ckcnn import CKCNN
 from ckcnn.models.sequence_module import Schedule, SequenceModule
 from ckcnn.nn.checks import check_counts, check_fraction
+from ckcnn.nn.forecast import FromLastValue
 from ckcnn.tasks import TASKS
 
 
@@ -87,7 +88,8 @@ class Baseline(SequenceModule):
             dropout=dropout,
             input_dropout=input_dropout,
         )
-        self.net = make(hidden=_fit_width(make, size))
+        net = make(hidden=_fit_width(make, size))
+        self.net = FromLastValue(net) if TASKS[task].ahead else net
 
     @staticmethod
     def body(in_channels: int, hidden: int, horizon: int) -> nn.Module:

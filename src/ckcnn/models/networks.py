@@ -27,6 +27,7 @@ from ckcnn.nn import (
     Siren,
 )
 from ckcnn.nn.checks import check_choice, check_counts, check_fraction, check_horizon
+from ckcnn.nn.forecast import FromLastValue
 from ckcnn.nn.kernel_window import Window
 from ckcnn.nn.network import BackboneFactory
 from ckcnn.nn.normalization import Norm
@@ -81,7 +82,7 @@ class NetworkOptions:
         known = {field.name: settings[field.name] for field in fields(cls) if field.name in settings}
         return cls(**known)  # checkpoints of earlier versions have fewer
 
-    def build(self, convolution: type[CKConv] = CKConv) -> CKNet | CKTextNet:
+    def build(self, convolution: type[CKConv] = CKConv) -> CKNet | CKTextNet | FromLastValue:
         """Make the network.
 
         Raises:
@@ -104,7 +105,7 @@ class NetworkOptions:
                 embedding_dropout=self.embedding_dropout,
                 backbone=self.backbone_factory(),
             )
-        return CKNet(
+        net = CKNet(
             in_channels=self.in_channels,
             hidden_channels=self.hidden_channels,
             out_channels=self.out_channels,
@@ -116,6 +117,7 @@ class NetworkOptions:
             input_dropout=self.input_dropout,
             backbone=self.backbone_factory(),
         )
+        return FromLastValue(net) if task.ahead else net
 
     def _check_size(self) -> None:
         """Refuse what is too large: weights, gradients, Adam's two moments and one sampled kernel."""

@@ -23,6 +23,7 @@ from ckcnn.datamodules import SequenceBatch, SequenceDataModule
 from ckcnn.datamodules.loading import ResumableLoader
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.datamodules.sequences import SPLITS, SequenceData, facts_of
+from ckcnn.datamodules.transforms import Statistics
 from ckcnn.models import pretrained
 from ckcnn.models.finite_loss import FiniteLoss
 from ckcnn.nn.checks import check_choice, is_number
@@ -54,6 +55,8 @@ class SequenceModule(LightningModule):
 
     takes_times: ClassVar[bool] = True  # whether `net` knows what to do with time stamps
     net: nn.Module
+    target_mean: Tensor | None
+    target_std: Tensor | None
 
     def __init__(
         self,
@@ -78,6 +81,8 @@ class SequenceModule(LightningModule):
         self.metrics = nn.ModuleList(self.task.collection(out_channels, split) for split in SPLITS)
         self.confusion = self.task.confusion and self.task.confusion(out_channels)
         self.preprocessing: Preprocessing | None = None  # what training did to raw sequences
+        self.register_buffer("target_mean", None, persistent=False)
+        self.register_buffer("target_std", None, persistent=False)
         self.preset: str | None = None
         self.confused: list[list[int]] | None = None  # rows are classes, columns answers, after a test
         self.planned_steps: int | None = None  # of a one-cycle schedule, if the run is resumed
@@ -149,22 +154,34 @@ class SequenceModule(LightningModule):
 
     def predict_step(self, batch: SequenceBatch, index: int) -> tuple[Tensor, Tensor]:
         """What `ckcnn predict` writes, and the targets."""
-        return self.task.answer(self.answers(batch)), batch.y
+        return self.task.answer(self._in_their_units(self.answers(batch))), batch.y
 
     def _step(self, batch: SequenceBatch, split: str, confusion: Metric | None = None, step: float = 1.0) -> Tensor:
         answers = self.answers(batch, split, step)
+        target, values = self._scaled(batch.y), self._in_their_units(answers)
         if split == "train" and self.label_smoothing:
             loss = nn.functional.cross_entropy(
-                answers, batch.y, ignore_index=IGNORED, label_smoothing=self.label_smoothing
+                answers, target, ignore_index=IGNORED, label_smoothing=self.label_smoothing
             )
         else:
-            loss = self.task.loss(answers, batch.y)
+            loss = self.task.loss(answers, target)
         mean_loss, metrics = self._meters(split)
-        mean_loss.update(loss.detach(), (batch.y != IGNORED).sum())
-        metrics.update(answers.detach(), batch.y)
+        mean_loss.update(loss.detach(), self.task.counted(batch.y).sum())
+        metrics.update(values.detach(), batch.y)
         if confusion is not None:
             confusion.update(answers.detach(), batch.y)
         return loss
+
+    def _scaled(self, target: Tensor) -> Tensor:
+        """Targets as the network is trained on them."""
+        return target if self.target_mean is None else self._target_statistics().apply(target)
+
+    def _in_their_units(self, answers: Tensor) -> Tensor:
+        """Answers in the units of the targets."""
+        return answers if self.target_mean is None else self._target_statistics().undo(answers)
+
+    def _target_statistics(self) -> Statistics:
+        return Statistics(cast(Tensor, self.target_mean), cast(Tensor, self.target_std))
 
     def _meters(self, split: str) -> tuple[WeightedMean, MetricCollection]:
         index = list(SPLITS).index(split)
@@ -192,7 +209,10 @@ class SequenceModule(LightningModule):
             self.log("learning_rate", self.optimizers().param_groups[0]["lr"])  # type: ignore[union-attr]
             if (schedule := getattr(self.trainer.train_dataloader, "schedule", None)) is not None:
                 self.log("train/dt", float(schedule.step(self.current_epoch)))
-        self.log_dict({f"{split}/loss": mean_loss.compute(), **metrics.compute()})
+        data = getattr(self.trainer, "datamodule", None)
+        reference = data.reference_scores(split) if isinstance(data, SequenceDataModule) and split != "train" else {}
+        others = {f"{split}/{name}": value for name, value in reference.items()}
+        self.log_dict({f"{split}/loss": mean_loss.compute(), **metrics.compute(), **others})
         mean_loss.reset()
         metrics.reset()
 
@@ -268,7 +288,14 @@ class SequenceModule(LightningModule):
                     f"schedule_dt is for networks that know the sampling step, and {type(self).__name__} counts "
                     "samples; leave it out, or use a CKCNN"
                 )
-            self.preprocessing = data.preprocessing
+            self.use_preprocessing(data.preprocessing)
+
+    def use_preprocessing(self, trained: Preprocessing) -> None:
+        """Keep what is done to raw sequences, and the statistics of the targets where the network is."""
+        self.preprocessing, found = trained, trained.target_statistics
+        self.target_mean, self.target_std = (None, None)
+        if found is not None:
+            self.target_mean, self.target_std = found.mean.to(self.device), found.std.to(self.device)
 
     def artefact(self) -> dict[str, Any]:
         """Return what using the trained network needs: weights, settings and what was done to raw sequences."""
@@ -333,7 +360,7 @@ class SequenceModule(LightningModule):
         """
         self._check_class(checkpoint.get("model_class"))
         if "preprocessing" in checkpoint:
-            self.preprocessing = Preprocessing.from_state(checkpoint["preprocessing"])
+            self.use_preprocessing(Preprocessing.from_state(checkpoint["preprocessing"]))
         self.preset = self.preset or checkpoint.get("made_by", {}).get("preset")
         if attached_trainer(self) is not None:  # a run is resumed; `load_from_checkpoint` begins a new one
             self._resume_epoch(checkpoint)

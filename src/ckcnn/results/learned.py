@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ckcnn.models.networks import NetworkOptions, convolutions
 from ckcnn.nn import CKConv, CKNet, CKTextNet, DepthwiseCKConv
+from ckcnn.nn.forecast import FromLastValue
 from ckcnn.runs import checkpoints
 from ckcnn.runs.folder import RunFolder
 
@@ -37,7 +38,7 @@ class NoContinuousKernelsError(ValueError):
     """A checkpoint of a model that has no continuous kernels, such as a GRU."""
 
 
-def network(run: RunFolder) -> CKNet | CKTextNet:
+def network(run: RunFolder) -> CKNet | CKTextNet | FromLastValue:
     """Return the network of the best checkpoint of a run, ready to be evaluated.
 
     It is built from the options in the checkpoint alone, so it works for subclasses of `ckcnn.CKCNN`, too.
@@ -49,7 +50,7 @@ def network(run: RunFolder) -> CKNet | CKTextNet:
     return network_of(checkpoints.load(path), path)
 
 
-def network_of(content: Mapping[str, Any], path: Path) -> CKNet | CKTextNet:
+def network_of(content: Mapping[str, Any], path: Path) -> CKNet | CKTextNet | FromLastValue:
     """Return the network of a checkpoint that was read from `path`; see `network`."""
     settings = content.get("network") or content.get("hyper_parameters")  # the latter: of an earlier version
     if not isinstance(settings, Mapping):
@@ -67,7 +68,7 @@ def network_of(content: Mapping[str, Any], path: Path) -> CKNet | CKTextNet:
     return net.eval()
 
 
-def kernels(net: CKNet | CKTextNet, count: int = 3) -> dict[str, LearnedKernels]:
+def kernels(net: nn.Module, count: int = 3) -> dict[str, LearnedKernels]:
     """The learned kernels of each layer on the training grid, `count` of them in full, by the place of the layer."""
     return {place: _learned(layer, count) for place, layer in convolutions(net).items()}
 

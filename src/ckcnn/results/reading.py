@@ -20,6 +20,7 @@ from ckcnn.runs.ranking import Mode, rank
 
 if TYPE_CHECKING:
     from ckcnn.nn import CKNet, CKTextNet
+    from ckcnn.nn.forecast import FromLastValue
 
 
 _MOST_FOLDERS = 20_000
@@ -128,7 +129,7 @@ class Run:
         """How long its epochs took."""
         return sum(row.get("seconds", 0.0) for row in self.epochs)
 
-    def network(self) -> CKNet | CKTextNet:
+    def network(self) -> CKNet | CKTextNet | FromLastValue:
         """The network of the best checkpoint; see `ckcnn.results.learned.network`."""
         from ckcnn.results.learned import network  # torch takes its time
 

@@ -7,10 +7,12 @@ Data modules, models and results take what they need to know about a task from h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -32,8 +34,11 @@ class Task:
         answer: from what the network answers to what `predict` writes.
         target: whether targets are classes, numbered from 0, or values.
         every_step: whether there is a target at every step instead of one for a sequence.
+        ahead: whether the answers are the next steps of the channels of the sequence itself.
         from_tokens: whether sequences are tokens instead of signals.
         one_logit: whether two classes share one output.
+        many_labels: whether each output is a label of its own, which a sequence has or has not.
+        axes: what the axes of an answer are after that of the sequences.
         confusion: makes what counts how often each class was taken for each, where a sequence has a class.
         stops_on_loss: whether early stopping watches the loss instead of `monitor`, because the loss still tells how
             sure the answers are when all of them are right.
@@ -46,8 +51,11 @@ class Task:
     answer: Callable[[Tensor], Tensor]
     target: Literal["class", "value"] = "class"
     every_step: bool = False
+    ahead: bool = False
     from_tokens: bool = False
     one_logit: bool = False
+    many_labels: bool = False
+    axes: tuple[str, ...] = ()
     confusion: Callable[[int], Metric] | None = None
     stops_on_loss: bool = False
 
@@ -57,12 +65,23 @@ class Task:
         return ("loss", "min") if self.stops_on_loss else (self.monitor, self.mode)
 
     def classes(self, outputs: int) -> int:
-        """The number of classes of a network with so many outputs."""
-        return 2 if self.one_logit else outputs
+        """The number of classes of a network with so many outputs; of a label, that it is there or not."""
+        return 2 if self.one_logit or self.many_labels else outputs
+
+    @property
+    def ignored(self) -> float:
+        """What stands in a target, or an answer, that does not count."""
+        return math.nan if self.target == "value" else IGNORED
+
+    def counted(self, target: Tensor) -> Tensor:
+        """Which entries of a target count."""
+        return target.eq(target) if self.target == "value" else target != IGNORED
 
     def target_shape(self, outputs: int, length: int) -> tuple[int, ...]:
         """The shape of the target of one sequence."""
         if self.target == "value":
+            return (outputs, length) if self.every_step else (outputs,)
+        if self.many_labels:
             return (outputs,)
         return (length,) if self.every_step else ()
 
@@ -105,6 +124,38 @@ def _binary_confusion(outputs: int) -> Metric:
     return OneLogitConfusion(validate_args=False)
 
 
+def _labels_loss(scores: Tensor, target: Tensor) -> Tensor:
+    return F.binary_cross_entropy_with_logits(scores, target.to(scores))
+
+
+def _label_metrics(outputs: int) -> dict[str, Metric]:
+    from ckcnn.tasks.metrics import LabelsAccuracy, LabelsAUROC, LabelsF1
+
+    return {
+        "auroc": LabelsAUROC(outputs),
+        "f1": LabelsF1(outputs, validate_args=False),
+        "accuracy": LabelsAccuracy(outputs, average="micro", validate_args=False),
+    }
+
+
+def _step_loss(values: Tensor, target: Tensor) -> Tensor:
+    counted = target.eq(target)
+    error = torch.where(counted, values - target, 0.0)  # the gradient of a step without a target is zero
+    return error.square().sum() / counted.sum().clamp(min=1)
+
+
+def _step_errors(outputs: int) -> dict[str, Metric]:
+    from ckcnn.tasks.metrics import StepAbsoluteError, StepSquaredError
+
+    return {"mse": StepSquaredError(), "mae": StepAbsoluteError()}
+
+
+def _forecast_errors(outputs: int) -> dict[str, Metric]:
+    from torchmetrics.regression import MeanAbsoluteError, MeanSquaredError
+
+    return {"mae": MeanAbsoluteError(), "mse": MeanSquaredError()}
+
+
 def _mean_squared_error(outputs: int) -> dict[str, Metric]:
     from torchmetrics.regression import MeanSquaredError
 
@@ -142,6 +193,36 @@ TASKS: dict[str, Task] = {
         mode="min",
         answer=lambda values: values,
         target="value",
+        axes=("output",),
+    ),
+    "multi_label": Task(
+        loss=_labels_loss,
+        metrics=_label_metrics,
+        monitor="auroc",
+        mode="max",
+        answer=lambda scores: scores.sigmoid(),
+        many_labels=True,
+        axes=("label",),
+    ),
+    "step_regression": Task(
+        loss=_step_loss,
+        metrics=_step_errors,
+        monitor="mse",
+        mode="min",
+        answer=lambda values: values,
+        target="value",
+        every_step=True,
+        axes=("output", "step"),
+    ),
+    "forecasting": Task(
+        loss=F.mse_loss,
+        metrics=_forecast_errors,
+        monitor="mae",
+        mode="min",
+        answer=lambda values: values,
+        target="value",
+        ahead=True,
+        axes=("channel", "ahead"),
     ),
     "every_step": Task(
         loss=_cross_entropy,
@@ -151,6 +232,7 @@ TASKS: dict[str, Task] = {
         answer=lambda scores: scores.argmax(1),
         every_step=True,
         stops_on_loss=True,
+        axes=("step",),
     ),
     "language": Task(
         loss=_cross_entropy,
@@ -160,6 +242,7 @@ TASKS: dict[str, Task] = {
         answer=lambda scores: scores.argmax(1),
         every_step=True,
         from_tokens=True,
+        axes=("step",),
     ),
 }
 

@@ -5,12 +5,21 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torchmetrics import Metric
-from torchmetrics.classification import BinaryAccuracy, BinaryAUROC, BinaryConfusionMatrix
+from torchmetrics.classification import (
+    BinaryAccuracy,
+    BinaryAUROC,
+    BinaryConfusionMatrix,
+    MultilabelAccuracy,
+    MultilabelAUROC,
+    MultilabelF1Score,
+)
+from torchmetrics.utilities.data import dim_zero_cat
 
 from ckcnn.tasks import IGNORED
 
@@ -66,3 +75,60 @@ class OneLogitAccuracy(OneLogit, BinaryAccuracy):
 
 class OneLogitConfusion(OneLogit, BinaryConfusionMatrix):
     """How often each of two classes was taken for each, from scores ``(B, 1)``."""
+
+
+class Labels:
+    """Lets a metric of torchmetrics take scores ``(B, O)``; it would guess from their range what they are."""
+
+    def update(self, scores: Tensor, target: Tensor) -> None:
+        super().update(scores.sigmoid(), target)  # type: ignore[misc]
+
+
+class LabelsAUROC(Labels, MultilabelAUROC):
+    """The area under the ROC curve, the mean over all labels that some sequences have and others have not.
+
+    torchmetrics gives 0 to a label that no sequence has.
+    """
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__(outputs, average="none", validate_args=False)
+
+    def compute(self) -> Tensor:  # type: ignore[override]
+        """The mean; not a number if there is no such label."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="No (positive|negative) samples")
+            each = super().compute()
+        target = dim_zero_cat(self.target)
+        known = (target == 1).any(0) & (target == 0).any(0)
+        return each[known].mean()
+
+
+class LabelsF1(Labels, MultilabelF1Score):
+    """The F1 score of scores ``(B, O)``, the mean over all labels."""
+
+
+class LabelsAccuracy(Labels, MultilabelAccuracy):
+    """The fraction of all labels that are right, from scores ``(B, O)``."""
+
+
+class StepSquaredError(WeightedMean):
+    """The mean square error of all steps that have a target."""
+
+    def update(self, values: Tensor, target: Tensor) -> None:
+        """Takes values and targets ``(B, O, T)``; a target that is not a number does not count."""
+        counted = target.eq(target)
+        self.total = self.total + self.error(torch.where(counted, values - target, 0.0)).sum()
+        self.weight = self.weight + counted.sum()
+
+    @staticmethod
+    def error(difference: Tensor) -> Tensor:
+        """How bad a difference is."""
+        return difference.square()
+
+
+class StepAbsoluteError(StepSquaredError):
+    """The mean absolute error of all steps that have a target."""
+
+    @staticmethod
+    def error(difference: Tensor) -> Tensor:
+        return difference.abs()
