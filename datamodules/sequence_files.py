@@ -213,10 +213,11 @@ def _recording(path: Path, rows: Any, columns: Columns, name: str) -> Recording:
     channels = columns.channels_of(list(rows.columns))
     try:
         x = np.ascontiguousarray(rows[channels].to_numpy(dtype=np.float64, na_value=np.nan).T)
-        times = rows[columns.time].to_numpy(dtype=np.float64) if columns.time in rows else None
+        times = _stamps(rows[columns.time]) if columns.time in rows else None
     except (ValueError, TypeError):
         column, value = _first_text(rows, [*channels, columns.time])
-        raise DataError(f"{path}: sequence {name} must have numbers in column {column}, got {value!r}") from None
+        wanted = "numbers or dates such as 2026-01-31 12:00" if column == columns.time else "numbers"
+        raise DataError(f"{path}: sequence {name} must have {wanted} in column {column}, got {value!r}") from None
     _check_finite(path, name, x, channels)
     if times is not None and not (np.diff(times) >= 0).all():
         raise DataError(f"{path}: times of sequence {name} go backwards or are missing; sort its rows by time")
@@ -230,6 +231,16 @@ def _recording(path: Path, rows: Any, columns: Columns, name: str) -> Recording:
             )
         label = labels[0]
     return Recording(name, x, times, label)
+
+
+def _stamps(column: Any) -> NDArray[np.float64]:
+    """Times as numbers; dates as seconds since 1970."""
+    import pandas
+
+    if pandas.api.types.is_numeric_dtype(column):
+        return column.to_numpy(dtype=np.float64)  # type: ignore[no-any-return]
+    dates = pandas.to_datetime(column, format="ISO8601", utc=True)
+    return ((dates - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(seconds=1)).to_numpy(dtype=np.float64)  # type: ignore[no-any-return]
 
 
 def _first_text(rows: Any, names: Sequence[str]) -> tuple[str, object]:

@@ -249,6 +249,6 @@ def _check_grid(where: str, times: NDArray[np.float64] | None) -> None:
     if len(bad):
         step = int(bad[0])
         raise DataError(
-            f"{where} must have one row for every step, but after {times[step]:g} comes {times[step + 1]:g}, and the "
-            f"usual step is {usual:g}; fill in the rows between"
+            f"{where} must have one row for every step, but from row {step} to the next one it is "
+            f"{gaps[step] / usual:.3g} times the usual step; fill in the rows between"
         )

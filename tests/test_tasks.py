@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import f1_score, roc_auc_score
 
 from ckcnn.tasks import IGNORED, TASKS
 from ckcnn.tasks.metrics import WeightedMean
@@ -68,6 +68,44 @@ def test_regression() -> None:
     metrics = TASKS["regression"].collection(2, "val")
     metrics.update(values, target)
     assert torch.allclose(metrics.compute()["val/mse"], expected)
+
+
+def test_labels_that_a_sequence_has_or_has_not() -> None:
+    scores, target = torch.randn(50, 3), torch.randint(2, (50, 3))
+    target[:, 1] = 0  # a label that no sequence has
+    chance = scores.sigmoid()
+    expected = -torch.where(target == 1, chance.log(), (1 - chance).log()).mean()
+    task = TASKS["multi_label"]
+    assert torch.allclose(task.loss(scores, target), expected)
+    metrics = task.collection(3, "val")
+    for part in (slice(0, 20), slice(20, 50)):
+        metrics.update(scores[part], target[part])
+    values = metrics.compute()
+    each = [roc_auc_score(target[:, label], scores[:, label]) for label in (0, 2)]
+    assert values["val/auroc"].item() == pytest.approx(sum(each) / 2, abs=1e-6)
+    f1 = f1_score(target, scores > 0, average="macro", zero_division=0)
+    assert values["val/f1"].item() == pytest.approx(f1, abs=1e-6)
+    assert values["val/accuracy"].item() == pytest.approx(((scores > 0) == (target == 1)).float().mean().item())
+
+
+def test_steps_without_a_value_do_not_count() -> None:
+    values, target = torch.randn(3, 2, 7, requires_grad=True), torch.randn(3, 2, 7)
+    target[0, :, 4:] = math.nan
+    errors = [(values[b, o, t] - target[b, o, t]) for b in range(3) for o in range(2) for t in range(7) if b or t < 4]
+    task = TASKS["step_regression"]
+    loss = task.loss(values, target)
+    assert torch.allclose(loss, torch.stack(errors).square().mean())
+    loss.backward()
+    assert values.grad is not None
+    assert not values.grad[0, :, 4:].any()
+    assert values.grad[1].all()
+    metrics = task.collection(2, "val")
+    metrics.update(values.detach()[:1], target[:1])
+    metrics.update(values.detach()[1:], target[1:])
+    found = metrics.compute()
+    assert torch.allclose(found["val/mse"], torch.stack(errors).square().mean())
+    assert torch.allclose(found["val/mae"], torch.stack(errors).abs().mean())
+    assert int(task.counted(target).sum()) == len(errors)
 
 
 def test_language_counts_bits_of_all_characters_alike() -> None:

@@ -60,6 +60,11 @@ def test_everything_a_file_can_hold(name: str, tmp_path: Path) -> None:
         (np.linspace(0, 1, 60), {}, "regression", 1),
         (np.ones((60, 5)), {}, "regression", 5),
         (np.arange(60 * 32).reshape(60, 32) % 7, {}, "every_step", 7),
+        (np.arange(60 * 5).reshape(60, 5) % 2, {"task": "multi_label"}, "multi_label", 5),
+        (np.ones((60, 3, 32)), {}, "step_regression", 3),
+        (np.ones((60, 32)), {"task": "step_regression"}, "step_regression", 1),
+        (np.ones((60, 32)), {"task": "regression"}, "regression", 32),
+        (np.arange(60), {"task": "regression"}, "regression", 1),
     ],
 )
 def test_the_task_follows_from_y(
@@ -116,6 +121,12 @@ BAD = {
     "split": (_changed(split=np.array(["train", "dev"] * 30)), "split must hold train, val and test.*'dev'"),
     "no test": (_changed(split=np.array(["train", "val"] * 30)), "no sequence to test"),
     "times": (_changed(times=np.zeros((60, 31))), r"times must be numbers of shape \(60, 32\)"),
+    "a value for each step": (_changed(y=np.ones((60, 32))), "--data.task step_regression for one value at every step"),
+    "labels without a task": (_changed(y=np.ones((60, 5), int)), "--data.task multi_label for labels that are there"),
+    "steps": (
+        _changed(y=np.ones((60, 2, 31))),
+        r"y must be finite numbers of shape \(sequences, 2, 32\), got \(60, 2, 31",
+    ),
     "backwards": (_changed(times=-np.ones((60, 1)) * np.arange(32)), "times of sequence 0 go backwards"),
 }
 
@@ -128,6 +139,52 @@ def test_bad_arrays(fault: str, tmp_path: Path) -> None:
         _ready(path)
     assert str(path) in str(caught.value)
     assert not list((tmp_path / "cache").glob("*.h5*"))
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "message"),
+    [
+        (np.full((60, 5), 2), "multi_label", r"labels must lie in 0 \.\.\. 1, got 2"),
+        (np.arange(60) % 2, "multi_label", r"task multi_label must have shape \(sequences, labels\), 0 or 1 each"),
+        (np.ones((60, 31)), "step_regression", r"must have shape \(sequences, 32\) or \(sequences, outputs, 32\)"),
+        (np.ones((60, 5), int), "classification", r"must have shape \(sequences,\), got \(60, 5\)"),
+    ],
+)
+def test_y_must_fit_the_task(y: np.ndarray, task: str, message: str, tmp_path: Path) -> None:
+    path = _write(tmp_path / "mine.npz", **_changed(y=y))
+    with pytest.raises(DataError, match=message):
+        _ready(path, task=task)
+
+
+def test_values_at_every_step_have_the_time_of_the_sequence(tmp_path: Path) -> None:
+    arrays = user_arrays()
+    y = np.arange(60 * 2 * 32, dtype=float).reshape(60, 2, 32)
+    y[3, :, 5] = np.nan
+    split = np.array([0] * 40 + [1] * 10 + [2] * 10)
+    path = _write(tmp_path / "mine.npz", x=arrays["x"], y=y, lengths=arrays["lengths"], split=split)
+    batch = _ready(path, pad="valid", standardise_targets=True).dataset("train").__getitems__([3, 0])
+    ends = arrays["lengths"][[3, 0]]
+    wanted = np.where(np.arange(32) < ends[:, None, None], y[[3, 0]], np.nan)
+    assert np.array_equal(batch.y, wanted.astype(np.float32), equal_nan=True), "in their own units; padding has none"
+    dropped = _ready(path, pad="valid", drop_rate=0.5, missing="times").dataset("train").__getitems__([0])
+    assert dropped.times is not None
+    assert dropped.lengths is not None
+    kept = dropped.times[0, : int(dropped.lengths[0])].long()
+    assert np.array_equal(dropped.y[0, :, : len(kept)], y[0][:, kept].astype(np.float32))
+    half = _ready(path, train_dt=2).dataset("train").__getitems__([1])
+    assert np.array_equal(half.y[0], y[1][:, ::2].astype(np.float32))
+
+
+def test_statistics_of_targets_are_those_of_training(tmp_path: Path) -> None:
+    y = np.random.default_rng(0).normal(50, 9, (60, 2))
+    path = _write(tmp_path / "mine.npz", x=user_arrays()["x"], y=y, split=np.array([0] * 40 + [1] * 10 + [2] * 10))
+    assert _ready(path).target_statistics is None
+    found = _ready(path, standardise_targets=True).target_statistics
+    assert found is not None
+    assert np.allclose(found.mean, y[:40].mean(0))
+    assert np.allclose(found.std, y[:40].std(0))
+    values = torch.from_numpy(y).float()
+    assert torch.allclose(found.undo(found.apply(values)), values)
 
 
 def test_bad_files(tmp_path: Path) -> None:
