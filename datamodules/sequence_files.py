@@ -238,9 +238,9 @@ def _stamps(column: Any) -> NDArray[np.float64]:
     import pandas
 
     if pandas.api.types.is_numeric_dtype(column):
-        return column.to_numpy(dtype=np.float64)  # type: ignore[no-any-return]
+        return column.to_numpy(dtype=np.float64)
     dates = pandas.to_datetime(column, format="ISO8601", utc=True)
-    return ((dates - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(seconds=1)).to_numpy(dtype=np.float64)  # type: ignore[no-any-return]
+    return ((dates - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(seconds=1)).to_numpy(dtype=np.float64)
 
 
 def _first_text(rows: Any, names: Sequence[str]) -> tuple[str, object]:

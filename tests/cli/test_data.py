@@ -21,7 +21,7 @@ def test_the_list_tells_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["data", "--root", str(tmp_path)]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert lines.keys() >= BENCHMARKS.keys()
-    assert len(BENCHMARKS) == 11
+    assert len(BENCHMARKS) == 13
     assert "54,000 / 6,000 / 10,000" in lines["SequentialMNIST"]
     assert "present   188 kB" in lines["SequentialMNIST"]
     assert "prepared" in lines["CharacterTrajectories"]
@@ -75,7 +75,8 @@ def test_show_draws(arguments: list[str], tmp_path: Path) -> None:
         (["perpare", "Digits"], "invalid choice: 'perpare'"),
         (["prepare", "Digits", "--set", "batchsize=3"], "Digits has no option 'batchsize'; did you mean batch_size?"),
         (["prepare", "Digits", "--set", "seed"], "--set wants OPTION=VALUE, got 'seed'"),
-        (["prepare", "Arrays"], "Arrays needs the file: --set path=my.npz"),
+        (["prepare", "Arrays"], "Arrays needs path: --set path=..."),
+        (["show", "SktimeSeries", "--set", "series=lynx", "--output", "x.png"], "needs window: --set window=..."),
         (["prepare", "SpeechCommands", "--set", "words=[yes, go]"], "quotes"),
         (["show", "Digits"], "the following arguments are required: --output"),
         (["show", "Digits", "--output", "x.png", "--drop-rate", "30"], "it is a fraction"),

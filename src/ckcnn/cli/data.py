@@ -13,7 +13,7 @@ from rich.table import Table
 
 from ckcnn import datamodules
 from ckcnn.cli.arguments import Parser
-from ckcnn.datamodules import Arrays, SequenceDataModule
+from ckcnn.datamodules import SequenceDataModule
 from ckcnn.hints import nearest
 from ckcnn.memory import in_words
 from ckcnn.presets import plain_value
@@ -71,14 +71,20 @@ def _make(name: str, arguments: argparse.Namespace, **more: Any) -> SequenceData
     for option in options:
         if option not in known:
             raise ValueError(f"{name} has no option {option!r}; {nearest(option, known)}")
-    if BENCHMARKS[name] is Arrays and "path" not in options:
-        raise ValueError("Arrays needs the file: --set path=my.npz")
+    if missing := [option for option in _needed(BENCHMARKS[name]) if option not in options]:
+        raise ValueError(f"{name} needs {' and '.join(missing)}: {' '.join(f'--set {one}=...' for one in missing)}")
     return BENCHMARKS[name](**{"root": arguments.root, "cache": arguments.cache, **options, **more})
 
 
 def _options(kind: type[SequenceDataModule]) -> list[str]:
     signatures = [inspect.signature(cls.__init__).parameters for cls in (kind, SequenceDataModule)]
     return [name for parameters in signatures for name in parameters if name not in ("self", "shared")]
+
+
+def _needed(kind: type[SequenceDataModule]) -> list[str]:
+    """Options without a default, such as the file of somebody's own data."""
+    parameters = inspect.signature(kind).parameters.values()
+    return [one.name for one in parameters if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
 
 
 def _assignment(text: str) -> tuple[str, Any]:
@@ -91,8 +97,9 @@ def _assignment(text: str) -> tuple[str, Any]:
 def _list(arguments: argparse.Namespace) -> None:
     table = Table("benchmark", "task", "channels x steps", "train / val / test", "data", "on disk", box=None)
     for name, kind in BENCHMARKS.items():
-        if kind is Arrays:
-            table.add_row(name, "your own", "", "", "", "")
+        if needed := _needed(kind):
+            own = "your own" if "path" in needed else "built in"
+            table.add_row(name, getattr(kind, "task", own), "", "", own, "")
             continue
         module = _make(name, arguments)
         shape = f"{module.in_channels} x {module.horizon}"
@@ -136,9 +143,8 @@ def _prepare(module: SequenceDataModule) -> None:
         module.prepare_data()
     module.setup()
     sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in module.splits.items())
-    Console().print(
-        f"{type(module).__name__}: {sizes}; prepared in {module.cache_path}", soft_wrap=True, highlight=False
-    )
+    place = f"; prepared in {module.cache_path}" if module.cache_path.is_file() else ""
+    Console().print(f"{type(module).__name__}: {sizes}{place}", soft_wrap=True, highlight=False)
 
 
 def _show(arguments: argparse.Namespace) -> None:
