@@ -77,7 +77,7 @@ class Series(SequenceDataModule):
         self.length, self.ahead, self.period, self.parts = window, ahead, period, tuple(parts)
         self._naive: dict[str, dict[str, float]] = {}
         super().__init__(**shared)
-        for name, plain in {"drop_rate": 0.0, "train_dt": 1, "test_dt": 1, "pad": "paper"}.items():
+        for name, plain in {"drop_rate": 0.0, "train_dt": 1, "test_dt": 1, "schedule_dt": None, "pad": "paper"}.items():
             if getattr(self, name) != plain:
                 raise ValueError(f"forecasting needs every step of the series; leave {name} alone")
         if self.standardise == "step" or self.missing == "times":
