@@ -19,6 +19,7 @@ from ckcnn.runs.ranking import is_as_good
 from ckcnn.tasks import MONITORED
 
 SOLVED = {"accuracy": 1.0, "mse": 1e-4}
+_SOLVED = {"solved": "✓", "not solved": "✗"}
 
 
 @dataclass(frozen=True)
@@ -85,15 +86,16 @@ def rows(found: Sequence[tuple[Cell, Sequence[Figure]]]) -> list[dict[str, Any]]
 
 
 def markdown(table: Table, found: Sequence[tuple[Cell, Sequence[Figure]]]) -> str:
-    """The table as in the paper, ours with the paper's in brackets, and below it every run."""
+    """The table as in the paper, a line of ours above a line of the paper's, and below it every run."""
     places = {(cell.row, cell.column): (cell, figures) for cell, figures in found}
     columns = list(dict.fromkeys(cell.column for cell, _ in found))
     lines = [f"# {table.title}", "", *([table.remark, ""] if table.remark else [])]
-    lines += ["Ours, in brackets the paper's.", "", _line(["", *columns]), _rule(len(columns) + 1)]
+    lines += [_line(["", *columns]), _rule(len(columns) + 1)]
     for row in dict.fromkeys(cell.row for cell, _ in found):
-        lines.append(
-            _line([row, *(_shown(*places[row, column]) if (row, column) in places else "" for column in columns)])
-        )
+        there = [places.get((row, column)) for column in columns]
+        lines.append(_line([row, *(_ours(*place) if place else "" for place in there)]))
+        if any(place and _paper(place[0]) != "-" for place in there):
+            lines.append(_line([f"{row}, paper", *(_mark(place[0]) if place else "" for place in there)]))
     lines += ["", *_legend(found), _line(["", "", "paper", "ours", "difference", "seed", "epochs", "time", "run"])]
     lines.append(_rule(9))
     for cell, figures in found:
@@ -107,15 +109,20 @@ def markdown(table: Table, found: Sequence[tuple[Cell, Sequence[Figure]]]) -> st
     return "\n".join(lines) + "\n"
 
 
-def _shown(cell: Cell, figures: Sequence[Figure]) -> str:
-    theirs = "" if cell.paper is None and cell.solved is None else f" ({_paper(cell)})"
+def _ours(cell: Cell, figures: Sequence[Figure]) -> str:
     if not figures:
-        return f"-{theirs}"
+        return "-"
     values = [figure.value for figure in figures]
+    mean = statistics.fmean(values)
+    shown = f"{mean:.2g}" if cell.metric == "mse" else readable(cell.metric, mean)
     spread = f" ± {_spread(cell.metric, values)}" if len(values) > 1 else ""
     solved = f" {_verdict(cell.metric, values)}" if cell.solved is not None else ""
-    short = " short" if any(figure.short for figure in figures) else ""
-    return f"{readable(cell.metric, statistics.fmean(values))}{spread}{solved}{theirs}{short}"
+    return f"{shown}{spread}{solved}{' short' if any(figure.short for figure in figures) else ''}"
+
+
+def _mark(cell: Cell) -> str:
+    """What the paper has, as it is written below ours."""
+    return "-" if cell.solved is None and cell.paper is None else _SOLVED.get(_paper(cell), _paper(cell))
 
 
 def _spread(metric: str, values: Sequence[float]) -> str:
@@ -124,11 +131,9 @@ def _spread(metric: str, values: Sequence[float]) -> str:
 
 
 def _verdict(metric: str, values: Sequence[float]) -> str:
-    """In how many runs the problem was solved."""
+    """Whether all runs solved the problem, or how many of them."""
     good = sum(is_as_good(value, SOLVED[metric], MONITORED[metric]) for value in values)
-    if len(values) > 1:
-        return f"solved {good} of {len(values)}"
-    return "solved" if good else "not solved"
+    return _SOLVED["solved"] if good == len(values) else f"{good} of {len(values)}" if good else _SOLVED["not solved"]
 
 
 def _paper(cell: Cell) -> str:
@@ -140,11 +145,11 @@ def _paper(cell: Cell) -> str:
 def _legend(found: Sequence[tuple[Cell, Sequence[Figure]]]) -> list[str]:
     """What the words in the table mean, as a paragraph; nothing if there is nothing to explain."""
     seeds = max((len(figures) for _, figures in found), default=0)
-    words = [f"Mean ± deviation of up to {seeds} seeds."] if seeds > 1 else []
+    words = [f"Mean ± standard deviation of up to {seeds} seeds."] if seeds > 1 else []
     if any(figure.short for _, figures in found for figure in figures):
-        words.append("Short: trained for fewer epochs than planned, because of --epochs-scale or --budget.")
+        words.append("short: trained for fewer epochs than planned, because of --epochs-scale or --budget.")
     if any(cell.solved is not None for cell, _ in found):
-        words.append("Solved: all steps right, or a mean square error of at most 1e-4.")
+        words.append("✓: solved, with all steps right or a mean squared error of at most 1e-4; ✗: not solved.")
     return [" ".join(words), ""] if words else []
 
 
