@@ -69,9 +69,9 @@ def is_python(name: str) -> bool:
     return True
 
 
-def test_the_tree_in_the_readme() -> None:
+def test_the_tree_of_folders() -> None:
     """Each line starts with a path; files that its description names lie in that folder, or in full below the root."""
-    tree = (ROOT / "README.md").read_text().split("## Where things are")[1].split("```")[1]
+    tree = (ROOT / "CONTRIBUTING.md").read_text().split("## Where things are")[1].split("```")[1]
     place, places = "", []
     for line in tree.strip().splitlines():
         if not line.startswith(" "):
