@@ -83,7 +83,7 @@ class DepthwisePlan:
         return piece.channels.stop - piece.channels.start
 
     def kept_parts(self, kept: Tensor) -> list[Tensor | None]:
-        """The spectrum of the signal of each piece in one tensor for all of them, ``(kept_size, 2)``."""
+        """The conjugated spectrum of the signal of each piece in one tensor for all of them, ``(kept_size, 2)``."""
         if not kept.numel():
             return [None] * len(self.pieces)
         shapes = [(self.batch, self.channels_of(piece), piece.frequencies) for piece in self.pieces]
@@ -110,7 +110,7 @@ def make_depthwise_plan(x: Tensor, kernel: Tensor, advance: int, reaches: list[i
     batch, channels, length = x.shape
     lags = min(kernel.shape[-1], length + advance)  # older ones meet no sample
     dtype = torch.promote_types(kernel.dtype, torch.float32)  # no transform knows less
-    return DepthwisePlan(schedule_for(x.device), dtype, batch, channels, length, lags, advance, reaches)
+    return DepthwisePlan(schedule_for(x.device, depthwise=True), dtype, batch, channels, length, lags, advance, reaches)
 
 
 def depthwise(
@@ -119,8 +119,8 @@ def depthwise(
     """Compute ``y[c, t] = sum over j of kernel[c, j] x[c, t - (j - advance)] + bias[c]``.
 
     Returns:
-        The result ``(B, C, T)`` in the type of `x`, and the spectra of the signal as a real tensor, empty unless they
-        are to be kept and small enough.
+        The result ``(B, C, T)`` in the type of `x`, and the conjugated spectra of the signal as a real tensor, empty
+        unless they are to be kept and small enough.
     """
     plan = make_depthwise_plan(x, kernel, advance, reaches)
     y = x.new_empty(x.shape)
@@ -130,7 +130,7 @@ def depthwise(
         some = piece.channels
         x_hat = torch.fft.rfft(x[:, some].to(plan.dtype), piece.n)
         if part is not None:
-            part.copy_(x_hat)
+            torch.conj_physical(x_hat, out=part)  # what the gradient of the kernel is multiplied by
         signals = torch.fft.irfft(x_hat.mul_(kernel_hat), piece.n)[..., : plan.length]
         if bias is None:
             y[:, some] = signals
@@ -156,8 +156,8 @@ def depthwise_backward(
             grad_bias[some] = grad_hat[..., 0].real.sum(0)  # frequency 0 is the sum over time
         if needs[1]:
             if x_hat is None:
-                x_hat = torch.fft.rfft(x[:, some].to(plan.dtype), piece.n)
-            found.append((x_hat.conj() * grad_hat).sum(0))
+                x_hat = torch.fft.rfft(x[:, some].to(plan.dtype), piece.n).conj_physical()
+            found.append((x_hat * grad_hat).sum(0))
         if needs[0]:
             grad_x[:, some] = torch.fft.irfft(grad_hat.mul_(kernel_hat), piece.n)[..., : plan.length]
     if needs[1]:

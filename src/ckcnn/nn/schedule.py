@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -36,10 +36,15 @@ class Schedule:
 CPU = Schedule(kernel_bytes=8 * _MB, signal_bytes=2 * _MB, keep_bytes=64 * _MB)
 """Slices of about the last-level cache, pieces of about a core's second-level cache."""
 
+CPU_DEPTHWISE = replace(CPU, signal_bytes=4 * _MB, keep_bytes=320 * _MB)
+"""Nothing but the signal competes for the cache, and its spectrum is all that a layer keeps."""
+
 ACCELERATOR = Schedule(kernel_bytes=1024 * _MB, signal_bytes=1024 * _MB, keep_bytes=256 * _MB)
 """Each launch costs microseconds and should move megabytes, so pieces are cut only where memory would run out."""
 
 
-def schedule_for(device: torch.device) -> Schedule:
+def schedule_for(device: torch.device, depthwise: bool = False) -> Schedule:
     """Return the schedule of a device. Tensors without a device of their own (meta) are planned like an accelerator."""
-    return CPU if device.type == "cpu" else ACCELERATOR
+    if device.type != "cpu":
+        return ACCELERATOR
+    return CPU_DEPTHWISE if depthwise else CPU
