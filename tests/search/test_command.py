@@ -122,7 +122,8 @@ def test_the_same_command_goes_on(searched: Path, capsys: pytest.CaptureFixture[
     said = capsys.readouterr().out
     assert "best val/accuracy" in said
     assert f"ckcnn fit {' '.join(words[1:2])}" in said  # how to train the winner
-    assert "optuna-dashboard" in said
+    assert "optuna-dashboard sqlite:///" in said
+    assert ("pip install 'ckcnn[dashboard]'" in said) == (find_spec("optuna_dashboard") is None)
 
 
 @pytest.mark.parametrize(

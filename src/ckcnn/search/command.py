@@ -8,6 +8,7 @@ import shlex
 import warnings
 from argparse import Namespace
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import optuna
@@ -154,9 +155,9 @@ def _report(
     console.print(f"\nwritten: {', '.join(map(str, files))}")
     if outcome.ranked():
         train = shlex.join(["ckcnn", "fit", *others, "--config", str(folder / "best.yaml")])
-        console.print(
-            f"What to do next:\n  {train}\n  tensorboard --logdir {folder}\n  optuna-dashboard {shown(options.storage)}"
-        )
+        first = "" if find_spec("optuna_dashboard") else "pip install 'ckcnn\\[dashboard]'; "
+        dashboard = f"{first}optuna-dashboard {shown(options.storage)}"
+        console.print(f"What to do next:\n  {train}\n  tensorboard --logdir {folder}\n  {dashboard}")
     if code := stop.exit_code():
         return code
     going_on = outcome.ranked() or stop.reason or outcome.count("running", "waiting")
