@@ -71,9 +71,11 @@ def roughly(seconds: float) -> str:
     """A stretch of time that is only estimated.
 
     Example:
-        >>> roughly(45), roughly(600), roughly(9000)
-        ('45 s', '10 min', '2 h 30 min')
+        >>> roughly(45), roughly(600), roughly(9000), roughly(600_000)
+        ('45 s', '10 min', '2 h 30 min', '7 days')
     """
+    if seconds > 2 * 86400:
+        return f"{round(seconds / 86400)} days"
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ckcnn import datamodules
 from ckcnn.__main__ import main
 from ckcnn.reproduce import estimate
 from ckcnn.reproduce.description import Cell, Training
 from ckcnn.reproduce.jobs import Job
 from ckcnn.reproduce.runner import Runner
+from ckcnn.reproduce.tables import TABLES
 from ckcnn.runs.metrics_table import read
 from ckcnn.runs.stopping import Stop
 
@@ -147,12 +150,41 @@ def test_a_job_array_has_a_job_for_each_training(here: Path, capsys: pytest.Capt
 
 
 def test_estimates_are_measured_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    estimates = estimate.Estimates(here / "seconds.json")
+    estimates = estimate.Estimates(here / "seconds.json", measure=True)
     first = estimates.seconds(job(here))
     assert 0 < first < 20 * 60
+    assert not estimates.rough
     monkeypatch.setattr(estimate, "seconds_per_epoch", lambda _: pytest.fail("measured again"))
     again = estimate.Estimates(here / "seconds.json")
     assert again.seconds(Job(Training("digits", {"model.omega_0": 3.0}), 1, here, 0.5)) == pytest.approx(first / 2)
+
+
+def test_what_was_not_measured_is_estimated_from_its_size(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(estimate, "seconds_per_epoch", lambda words: asked.append(words) or 6.5)
+    estimates = estimate.Estimates(here / "seconds.json")
+    letters = Job(Training("character_trajectories"), 0, here)
+    times = [estimates.seconds(Job(training, 0, here)) for table in TABLES.values() for training in table.trainings()]
+    assert len(asked) == 1, "one training is measured, to learn how fast the machine is"
+    assert all(time > 0 for time in times)
+    assert estimates.seconds(letters) == pytest.approx(6.5 * letters.epochs)
+    assert estimates.rough
+
+
+@pytest.mark.parametrize(
+    ("preset", "options", "seconds"),
+    [
+        ("character_trajectories", {}, 0.036),
+        ("pmnist", {}, 0.179),
+        ("pmnist", {"model.hidden_channels": 100}, 0.905),
+        ("speech_raw", {"data.batch_size": 32}, 3.1),
+        ("pmnist", {"model": "GRU"}, 0.179 * 4.5),
+    ],
+)
+def test_estimates_are_near_the_steps_that_the_readme_has(preset: str, options: dict[str, Any], seconds: float) -> None:
+    settings = Job(Training(preset, options), 0, Path()).settings
+    data = getattr(datamodules, settings["data"]["class_path"])(**settings["data"]["init_args"])
+    assert estimate.by_size(settings) / estimate.batches(data) == pytest.approx(seconds, rel=0.3)
 
 
 def test_an_epoch_has_as_many_batches_as_in_training() -> None:

@@ -79,6 +79,7 @@ def _parser() -> Parser:
     )
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(TABLES)}, or all")
     parser.add_argument("--list", action="store_true", help="the tables, what is done, and how long the rest takes")
+    parser.add_argument("--measure", action="store_true", help="with --list: time a few steps of each, in minutes")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help=f"benchmarks: {', '.join(PRESETS)}")
     parser.add_argument("--rows", nargs="+", default=[], metavar="NAME", help="only these rows, such as CKCNN")
     parser.add_argument("--columns", nargs="+", default=[], metavar="NAME", help="only these columns, such as 100 200")
@@ -139,7 +140,7 @@ def _list(tables: Sequence[Table], options: argparse.Namespace, others: Sequence
     for table in tables:
         console.print(f"{table.name:13}{table.title}")
     console.print()
-    estimates = Estimates(options.runs / "seconds_per_epoch.json", others)
+    estimates = Estimates(options.runs / "seconds_per_epoch.json", others, options.measure)
     lines = Lines("table", "cells", "runs", "done", "cut off", "the rest takes", box=None, pad_edge=False)
     for table in tables:
         jobs = jobs_of([table], options.seeds, options.runs, options.epochs_scale)
@@ -147,18 +148,21 @@ def _list(tables: Sequence[Table], options: argparse.Namespace, others: Sequence
         states = [_state(job, run) for job, run in runs]
         rest = 0.0
         unfinished = [pair for pair, state in zip(runs, states, strict=True) if state != "done"]
-        hidden = not console.is_terminal
+        hidden = not (console.is_terminal and options.measure)
         for job, run in track(unfinished, f"measuring {table.name}", console=console, transient=True, disable=hidden):
-            done = len(run.epochs) / job.epochs if run else 0.0
-            rest += (1 - done) * estimates.seconds(job)
+            done = len(run.epochs) if run else 0
+            each = run.seconds / done if run and done else estimates.seconds(job) / job.epochs
+            rest += (job.epochs - done) * each
         counts = [str(states.count(state)) for state in ("done", "cut off")]
         time_left = roughly(rest / options.workers) if rest else "-"
         lines.add_row(table.name, str(len(table.cells)), str(len(jobs)), *counts, time_left)
     console.print(lines)
     what = " ".join(options.tables) or next(iter(TABLES))
+    rough = " They are estimated from sizes; --list --measure times a few steps of each." if estimates.rough else ""
     console.print(
-        f"\nTimes are for {options.workers} at a time on this machine if no run stops early. Runs that tables share "
-        f"count in each of them.\nckcnn reproduce {what}, with the same options, does what is missing, and writes "
+        f"\nTimes are for {options.workers} at a time on this machine if no run stops early.{rough} "
+        "Runs that tables share count in each of them.\n"
+        f"ckcnn reproduce {what}, with the same options, does what is missing, and writes "
         f"{options.output}/"
     )
 
