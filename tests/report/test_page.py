@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -149,7 +151,8 @@ def test_everything_is_escaped(runs: Path) -> None:
 def test_the_page_needs_nothing_else(runs: Path) -> None:
     page = report(runs)
     text = (runs.parent / "report.html").read_text()
-    assert not re.search(r"https?://|//[a-z]|@import|url\(", text)
+    names = "http://www.w3.org/2000/svg"  # a namespace is a name, not an address
+    assert not re.search(r"https?://|//[a-z]|@import|url\(", text.replace(names, ""))
     assert not [tag for tag, attributes in page.tags if {"src", "style", "onclick", "onload"} & attributes.keys()]
     assert all(link["href"] is not None and link["href"].startswith("#run-") for link in page.having("a"))
     anchors = {found["id"] for _, found in page.tags if found.get("id")}
@@ -171,25 +174,49 @@ def test_a_broken_run_is_told_and_the_rest_is_shown(runs: Path, capsys: pytest.C
     assert "best-002.ckpt is not a whole checkpoint" in page.text
 
 
-def test_a_browser_takes_the_script_and_opens_the_run_that_was_clicked(tmp_path: Path) -> None:
+def test_each_row_has_what_the_compare_view_needs(runs: Path) -> None:
+    (runs / "letters/version_1/metrics.csv").write_text(
+        "epoch,val/loss,val/accuracy,time\n0,nan,0.5,1\n1,0.25,0.75,2\n"
+    )
+    rows = [json.loads(str(row["data-run"])) for row in report(runs).having("tr") if "data-run" in row]
+    by_name = {row["name"]: row for row in rows}
+    first, second = by_name["letters/version_0"], by_name["letters/version_1"]
+    assert [value for _, value in first["curves"]["val/accuracy"]] == [0.5, 0.9, 0.95]
+    assert second["curves"]["val/loss"] == [[1, 0.25]], "JSON has no nan"
+    assert second["settings"]["drop_rate"] == "0.3" != first["settings"].get("drop_rate")
+    assert second["settings"]["test/accuracy"] == "93.00 %"
+
+
+@pytest.fixture
+def dom(tmp_path: Path) -> Callable[[str], str]:
+    """The page of five runs in a browser, after its script has run."""
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("no Chromium on this machine; apt-get install chromium")
     for number in range(5):
-        write_run(tmp_path / f"runs/letters/version_{number}", config(), [0.5, 0.6])
+        write_run(tmp_path / f"runs/letters/version_{number}", config(model__omega_0=float(number)), [0.5, 0.6])
     assert len(report(tmp_path / "runs").having("details")) == 5
-    address = (tmp_path / "report.html").as_uri() + "#run-4"
-    words = [
-        browser,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--user-data-dir={tmp_path}",
-        "--dump-dom",
-        address,
-    ]
-    shown = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout
-    assert re.findall(r'<details( open="")?>', shown) == ["", "", "", ' open=""', ""]
+
+    def shown(anchor: str) -> str:
+        address = (tmp_path / "report.html").as_uri() + anchor
+        words = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--dump-dom", address]
+        return subprocess.run([browser, *words], capture_output=True, text=True, check=True, timeout=120).stdout
+
+    return shown
+
+
+def test_a_browser_takes_the_script_and_opens_the_run_that_was_clicked(dom: Callable[[str], str]) -> None:
+    assert re.findall(r'<details( open="")?>', dom("#run-4")) == ["", "", "", ' open=""', ""]
+
+
+def test_ticked_runs_are_compared(dom: Callable[[str], str]) -> None:
+    page = dom("#compare-2-4")
+    view = page[page.index('<section id="compare"') :].split("</section>")[0]
+    assert not view.startswith('<section id="compare" hidden')
+    assert view.count("<figure>") == 2, "loss and accuracy"
+    assert view.count('class="line c') == 4
+    assert "<th>omega_0</th><td>1</td><td>3</td>" in view
+    assert "dropout" not in view, "the same in both"
 
 
 @pytest.mark.parametrize("confusion", [[[1, 2]], "no", [[1.5]], [[-1]], {"a": 1}])

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import ckcnn
-from ckcnn.data_options import PLACES
 from ckcnn.formatting import count, readable, short
 from ckcnn.report import charts
+from ckcnn.report.compare import compared, differing_settings
 from ckcnn.report.comparisons import comparisons, omega_0
 from ckcnn.report.runs import RunView
-from ckcnn.results import Results, Run
+from ckcnn.results import Results
 
 _NUMBERS = ("parameters", "validation", "test", "paper", "difference", "epochs", "time")
-_MOST = 5  # differing settings that are shown
 
 
 def render(results: Results, views: Sequence[RunView], title: str) -> str:
@@ -43,6 +40,7 @@ def render(results: Results, views: Sequence[RunView], title: str) -> str:
         version=ckcnn.__version__,
         runs=views,
         differs=differing_settings(results.runs),
+        compared=compared,
         numbers=_NUMBERS,
         comparisons=comparisons(results.runs),
         searches=[(search, omega_0(search)) for search in results.searches],
@@ -55,30 +53,6 @@ def render(results: Results, views: Sequence[RunView], title: str) -> str:
         readable=readable,
         short=short,
     )
-
-
-def differing_settings(runs: Sequence[Run]) -> dict[str, str]:
-    """For each run, by name, in which settings it differs from the other runs of its preset."""
-    groups = defaultdict(list)
-    for run in runs:
-        groups[run.preset].append((run, _settings(run.config)))
-    told = {}
-    for group in groups.values():
-        keys = list(dict.fromkeys(key for _, settings in group for key in settings))
-        varied = [key for key in keys if len({str(settings.get(key)) for _, settings in group}) > 1]
-        for run, settings in group:
-            texts = [f"{key} {short(settings[key])}" for key in varied if settings.get(key) is not None]
-            told[run.name] = ", ".join(texts[:_MOST]) + (", …" if len(texts) > _MOST else "")
-    return told
-
-
-def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    settings = {"seed": config.get("seed_everything")}
-    for part in ("data", "model"):
-        group = config.get(part)
-        inner = group.get("init_args") if isinstance(group, Mapping) else None
-        settings |= {key: value for key, value in (inner or {}).items() if key not in PLACES}
-    return settings
 
 
 def _file(environment: Environment, name: str) -> str:

@@ -3,8 +3,8 @@ const table = document.getElementById("runs");
 if (table) {
   const body = table.tBodies[0];
   const rows = [...body.rows];
-  const heads = [...table.tHead.rows[0].cells];
-  const key = (row, column) => row.cells[column].dataset.value;
+  const heads = [...table.tHead.rows[0].cells].slice(1);
+  const key = (row, column) => row.cells[column + 1].dataset.value; // the first one is the tick
   const compare = (a, b) => (a === "") - (b === "") || (isNaN(a) || isNaN(b) ? a.localeCompare(b) : a - b);
   heads.forEach((head, column) => head.firstElementChild.addEventListener("click", () => {
     const down = head.getAttribute("aria-sort") === "ascending";
@@ -21,6 +21,65 @@ if (table) {
     const shown = rows.filter((row) => !row.hidden).length;
     count.textContent = shown < rows.length ? `${shown} of ${rows.length}` : "";
   });
+}
+const make = (tag, attributes = {}, ...children) => {
+  const svg = ["svg", "path", "text"].includes(tag);
+  const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+};
+const chart = (title, lines) => {
+  const points = lines.flatMap((line) => line.points);
+  const range = (index) => {
+    const values = points.map((point) => point[index]);
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    return high > low ? [low, high] : [low - 0.5, high + 0.5];
+  };
+  const [[left, right], [bottom, top]] = [range(0), range(1)];
+  const x = (value) => (48 + (304 * (value - left)) / (right - left)).toFixed(1);
+  const y = (value) => (176 - (168 * (value - bottom)) / (top - bottom)).toFixed(1);
+  const svg = make("svg", { viewBox: "0 0 360 210", role: "img", "aria-label": title });
+  for (const part of [0, 0.25, 0.5, 0.75, 1]) {
+    const [high, wide] = [bottom + part * (top - bottom), left + part * (right - left)];
+    svg.append(make("path", { class: "grid", d: `M48,${y(high)}H352` }));
+    svg.append(make("text", { class: "y", x: 43, y: Number(y(high)) + 3.5 }, String(Number(high.toPrecision(3)))));
+    svg.append(make("text", { class: "x", x: x(wide), y: 191 }, String(Math.round(wide))));
+  }
+  svg.append(make("text", { class: "x label", x: 200, y: 207 }, "epoch"));
+  const legend = make("span", { class: "legend" });
+  for (const line of lines) {
+    const path = line.points.map(([epoch, value], index) => `${index ? "L" : "M"}${x(epoch)},${y(value)}`).join("");
+    svg.append(make("path", { class: `line c${line.colour}`, d: path }));
+    legend.append(make("span", {}, make("i", { class: `key c${line.colour}` }), line.name));
+  }
+  return make("figure", {}, make("figcaption", {}, title, legend), svg);
+};
+const comparison = document.getElementById("compare");
+const compareTicked = () => {
+  const ticked = [...table.tBodies[0].rows].filter((row) => row.cells[0].firstElementChild.checked);
+  const runs = ticked.map((row) => JSON.parse(row.dataset.run));
+  comparison.hidden = runs.length < 2;
+  const names = [...new Set(runs.flatMap((run) => Object.keys(run.curves)))];
+  const charts = names.map((name) => [name, runs.map((run, index) => ({ name: run.name, colour: index % 6, points: run.curves[name] || [] })).filter((line) => line.points.length)]);
+  comparison.querySelector(".charts").replaceChildren(...charts.filter(([, lines]) => lines.length).map(([name, lines]) => chart(name, lines)));
+  const keys = [...new Set(runs.flatMap((run) => Object.keys(run.settings)))];
+  const differing = keys.filter((key) => new Set(runs.map((run) => run.settings[key])).size > 1);
+  const row = (cell, first, texts) => make("tr", {}, make("th", {}, first), ...texts.map((text) => make(cell, {}, text ?? "-")));
+  comparison.querySelector("thead").replaceChildren(row("th", "setting", runs.map((run) => run.name)));
+  comparison.querySelector("tbody").replaceChildren(...differing.map((key) => row("td", key, runs.map((run) => run.settings[key]))));
+};
+if (table) {
+  table.addEventListener("change", compareTicked);
+  const wanted = /^#compare((-\d+)+)$/.exec(location.hash);
+  if (wanted) {
+    for (const number of wanted[1].slice(1).split("-")) {
+      const row = table.tBodies[0].rows[number - 1];
+      if (row) row.cells[0].firstElementChild.checked = true;
+    }
+    compareTicked();
+    comparison.scrollIntoView();
+  }
 }
 const reveal = () => {
   const target = document.getElementById(location.hash.slice(1));
