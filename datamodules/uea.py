@@ -23,6 +23,7 @@ from ckcnn.datamodules.preparation import PreparedDataModule
 from ckcnn.datamodules.sequence_files import Recording
 from ckcnn.datamodules.sequences import TEST, TRAIN, DataError, RawSequences, split_codes
 from ckcnn.datamodules.splits import HELD_OUT_FRACTION, cut
+from ckcnn.hints import closest
 
 _URLS = (  # sktime's own source, and its mirror
     "https://timeseriesclassification.com/aeon-toolkit/{}.zip",
@@ -62,7 +63,7 @@ class UEA(SequenceDataModule):
         self.homepage = f"{urls[0]} (unpack it there)"
         PreparedDataModule.__init__(self, root, shared.get("cache"), shared.get("seed", 0))
         if self.absent_files():
-            self.download()
+            self._fetch()
         self.task = "regression" if _predicts_values(self.source(self.files[0])) else "classification"
         if self.task == "classification":
             self.classes = _classes(self._labels)
@@ -72,6 +73,15 @@ class UEA(SequenceDataModule):
         self.gaps = any(bool(np.isnan(recording.x).any()) for recording in self._all)
         self.sizes = self._sizes()
         super().__init__(root, **shared)
+
+    def _fetch(self) -> None:
+        try:
+            self.download()
+        except DataError as error:
+            close = closest(self.name, [*archive_problems(), *shipped_problems()])
+            if close is None or close == self.name:
+                raise
+            raise DataError(f"did you mean {close}? Otherwise: {error}") from error
 
     @cached_property
     def recordings(self) -> dict[str, list[Recording]]:
@@ -145,6 +155,13 @@ def shipped_problems() -> list[str]:
     """Return the problems that are part of sktime, sorted."""
     folder = _sktime_folder()
     return sorted(path.name for path in folder.iterdir() if _shipped(path.name)) if folder.is_dir() else []
+
+
+def archive_problems() -> list[str]:
+    """Return the problems of the archives that sktime knows by name, sorted."""
+    from sktime.datasets.tsc_dataset_names import multivariate, univariate
+
+    return sorted({*univariate, *multivariate})
 
 
 def _sktime_folder() -> Path:

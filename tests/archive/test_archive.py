@@ -14,6 +14,7 @@ from ckcnn.archive import methods, output, problems, results
 from ckcnn.archive.command import compare
 from ckcnn.archive.ranking import accuracies, critical_difference, mean_ranks
 from ckcnn.archive.results import Result
+from ckcnn.datamodules import UEA, DataError
 from ckcnn.sktime import CKCNNClassifier
 
 SMALL: dict[str, Any] = {"n_epochs": 1, "hidden_channels": 4, "kernel_hidden": 8, "num_blocks": 1, "accelerator": "cpu"}
@@ -52,6 +53,16 @@ def test_the_table_resumes_where_it_was(tmp_path: Path, small: list[str], capsys
 def test_an_unknown_method_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "archive", "--methods", "ROCKT", "--output", str(tmp_path)]) == 2
     assert "--methods must be one of CKCNN" in capsys.readouterr().err
+
+
+def test_a_problem_that_cannot_be_read_is_left_out(
+    tmp_path: Path, small: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(UEA, "download", lambda self: (_ for _ in ()).throw(DataError("no network")))
+    words = ["reproduce", "archive", "--root", str(tmp_path), "--output", str(tmp_path / "tables"), "--methods"]
+    assert main([*words, "CKCNN", "--problems", "NoSuchProblem", "UnitTest"]) == 1
+    assert small == ["CKCNN 0"]
+    assert "NoSuchProblem: left out: no network" in capsys.readouterr().out
 
 
 def test_a_method_without_its_package_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

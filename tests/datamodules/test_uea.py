@@ -63,7 +63,9 @@ def test_files_below_the_root_are_found(tmp_path: Path) -> None:
 
 def test_a_problem_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(UEA, "download", lambda self: (_ for _ in ()).throw(DataError("needs these files")))
-    with pytest.raises(DataError, match="needs these files"):
+    with pytest.raises(DataError, match=r"^needs these files"):
         UEA("NoSuchProblem", root=tmp_path)
+    with pytest.raises(DataError, match="did you mean GunPoint"):
+        UEA("gunpoint", root=tmp_path)
     with pytest.raises(ValueError, match="such as BasicMotions, got"):
         UEA("../x", root=tmp_path)

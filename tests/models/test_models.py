@@ -139,6 +139,15 @@ def test_penalty_is_the_norm_of_the_kernels() -> None:
     assert make(CKCNN, "classification").penalty() == 0.0
 
 
+@pytest.mark.parametrize("task", FACTS)
+def test_labels_are_smoothed_where_they_are_classes(task: str) -> None:
+    """A cross entropy of one value would be zero whatever the network answers."""
+    model, batch = make(CKCNN, task, label_smoothing=0.1).eval(), batch_of(task)
+    loss = model._step(batch, "train")
+    plain = model.task.loss(model(batch, "train"), batch.y)
+    assert (loss == plain) == (task in ("binary", "regression"))
+
+
 def test_omega_0_auto_follows_from_the_horizon() -> None:
     model = make(CKCNN, "classification", omega_0="auto")
     nets = [module for module in model.modules() if isinstance(module, MultiscaleSiren)]

@@ -20,6 +20,8 @@ from sktime.datasets import load_japanese_vowels, load_unit_test
 from sktime.datatypes import convert_to
 from sktime.utils.estimator_checks import check_estimator
 
+from ckcnn.models.networks import convolutions
+from ckcnn.nn import DepthwiseCKConv
 from ckcnn.sktime import CKCNNClassifier, CKCNNRegressor
 
 SMALL: dict[str, Any] = {
@@ -98,18 +100,33 @@ def test_values_may_be_missing_in_training_and_later(missing: str) -> None:
     assert np.isfinite(CKCNNClassifier(**SMALL, n_epochs=1).fit(x, y).predict_proba(holes)).all()
 
 
-def test_infinity_and_other_channels_are_refused() -> None:
+def test_bad_series_and_labels_are_refused_in_one_sentence() -> None:
     x, y = waves()
     classifier = CKCNNClassifier(**SMALL, n_epochs=1).fit(x, y)
     with pytest.raises(ValueError, match="X must have 2 channels, as in fit, got 1"):
         classifier.predict(x[:, :1])
-    x[0, 0, 0] = np.inf
-    with pytest.raises(ValueError, match="X must hold finite numbers"):
-        classifier.predict(x)
+    with pytest.raises(ValueError, match="series of at least 2 steps, the longest one has 1"):
+        classifier.fit(x[:, :, :1], y)
+    frames = [pd.DataFrame(x[0].T), pd.DataFrame(x[1, :1].T)]
+    with pytest.raises(ValueError, match="same channels, but number 1 has 1 and number 0 has 2"):
+        classifier.fit(frames, y[:2])
+    for missing in (None, np.nan):
+        with pytest.raises(ValueError, match="y must have a label for every series, got None or NaN"):
+            classifier.fit(x, np.array([missing, *y[1:]], dtype=object))
+    for large in (np.inf, 1e300):
+        x[0, 0, 0] = large
+        with pytest.raises(ValueError, match=r"X must hold numbers below 3\.4e38 in size, or NaN"):
+            CKCNNClassifier(**SMALL).fit(x, y)
 
 
-@pytest.mark.parametrize(("option", "value"), [("n_epochs", 0), ("validation_fraction", 1.0), ("n_networks", 0)])
-def test_bad_options_are_refused_in_fit(option: str, value: float) -> None:
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *[("n_epochs", 0), ("n_networks", 0), ("memory", 1), ("differences", "yes"), ("causal", None)],
+        *[("validation_fraction", 1.0), ("validation_fraction", 0.01)],
+    ],
+)
+def test_bad_options_are_refused_in_fit(option: str, value: Any) -> None:
     with pytest.raises(ValueError, match=option):
         CKCNNClassifier(**{**SMALL, option: value}).fit(*waves(8))
 
@@ -158,9 +175,18 @@ def test_it_works_within_scikit_learn() -> None:
     classifier = CKCNNClassifier(**SMALL, n_steps=30)
     assert clone(classifier).get_params() == classifier.get_params()
     assert cross_val_score(classifier, x, y, cv=2).mean() > 0.7
-    search = GridSearchCV(classifier, {"n_steps": [1, 30]}, cv=2).fit(x, y)
-    assert search.best_params_ == {"n_steps": 30}
+    search = GridSearchCV(classifier, {"n_steps": np.array([1, 30]), "causal": np.array([True])}, cv=2).fit(x, y)
+    assert search.best_params_ == {"n_steps": 30, "causal": True}
     assert make_pipeline(FunctionTransformer(np.tanh), classifier).fit(x, y).score(x, y) > 0.9
+
+
+def test_the_networks_of_the_family_are_a_matter_of_options() -> None:
+    family: dict[str, Any] = {"block": "pre_norm_gated", "conv": "depthwise", "window": "channel", "norm": "batch"}
+    training: dict[str, Any] = {"weight_decay": 0.05, "label_smoothing": 0.1, "kernel_rate": 0.25, "window_rate": 0.25}
+    x, y = waves(12)
+    classifier = CKCNNClassifier(**SMALL, **family, **training, readout="mean", warm_up=0.1, n_epochs=1).fit(x, y)
+    assert {type(layer) for layer in convolutions(classifier.network_.net).values()} == {DepthwiseCKConv}
+    assert {name: classifier.network_.hparams[name] for name in (*family, *training)} == family | training
 
 
 def test_verbose_shows_a_bar(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,15 +6,23 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from ckcnn.models.baselines import GRU
+import torch
+
+from ckcnn.models.baselines import GRU, count_parameters
+from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.sktime import CKCNNClassifier
 
 
 class GRUClassifier(CKCNNClassifier):
-    """A GRU with as many parameters as the CKCNN, trained with the same recipe."""
+    """A GRU with as many parameters as the CKCNN, trained for as many steps."""
 
     model = GRU
-    options = ("learning_rate", "schedule", "hidden_channels", "num_blocks", "dropout", "input_dropout")
+    options = ("learning_rate", "schedule", "dropout", "input_dropout")
+
+    def build(self, facts: dict[str, Any]) -> SequenceModule:
+        with torch.device("meta"):
+            size = count_parameters(CKCNNClassifier().build(facts))
+        return super().build({**facts, "size": size})
 
 
 def _minirocket(seed: int) -> Any:

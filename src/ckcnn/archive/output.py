@@ -43,7 +43,7 @@ def markdown(
         lines.append(_line([problem, *(f"{100 * row[method]:.2f}" if method in row else "-" for method in methods)]))
     if problems:
         lines.append(_line([f"**mean rank** ({problems} problems)", *(f"{ranks[method]:.2f}" for method in methods)]))
-    lines += ["", "Seconds of training, mean over seeds.", "", _line(["", *methods]), _rule(len(methods))]
+    lines += ["", "Processor seconds of training, mean over seeds.", "", _line(["", *methods]), _rule(len(methods))]
     for problem in table:
         times = [seconds.get((problem, method)) for method in methods]
         lines.append(_line([problem, *("-" if not some else f"{sum(some) / len(some):.1f}" for some in times)]))

@@ -33,13 +33,6 @@ def within_reach(root: Path) -> list[str]:
     return [*sorted(name for name in names if UEA(name, root=root).task == "classification"), _DIGITS]
 
 
-def whole_archive() -> list[str]:
-    """Return every problem that sktime knows by name."""
-    from sktime.datasets.tsc_dataset_names import multivariate, univariate
-
-    return sorted({*univariate, *multivariate})
-
-
 def load(name: str, root: Path, cache: Path | None = None) -> Problem:
     """Read a problem; scikit-learn's digits are read pixel by pixel, and their test set is that of `Digits`."""
     if name == _DIGITS:

@@ -16,7 +16,7 @@ class Result(NamedTuple):
         method: name of the classifier.
         seed: of its training.
         accuracy: on the official test set.
-        seconds: that training took.
+        seconds: of processor time that training took; it does not depend on what else the machine does.
     """
 
     problem: str

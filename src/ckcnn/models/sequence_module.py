@@ -159,7 +159,7 @@ class SequenceModule(LightningModule):
     def _step(self, batch: SequenceBatch, split: str, confusion: Metric | None = None, step: float = 1.0) -> Tensor:
         answers = self.answers(batch, split, step)
         target, values = self._scaled(batch.y), self._in_their_units(answers)
-        if split == "train" and self.label_smoothing:
+        if split == "train" and self.label_smoothing and self.task.smoothable:
             loss = nn.functional.cross_entropy(
                 answers, target, ignore_index=IGNORED, label_smoothing=self.label_smoothing
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sktime.classification.base import BaseClassifier
 
@@ -25,18 +26,29 @@ class CKCNNClassifier(CKCNNEstimator, BaseClassifier):  # type: ignore[misc]
         batch_size: series in a batch.
         learning_rate: of Adam; for ``"one_cycle"`` the highest one.
         schedule: of the learning rate: ``"one_cycle"``, ``"plateau"`` or ``"constant"``.
+        warm_up: fraction of a one-cycle schedule in which the learning rate rises.
+        block: the ``"paper"``'s residual block, or that of CCNN and S4: ``"pre_norm"``, ``"pre_norm_gated"``.
+        conv: ``"dense"`` mixes all channels in each convolution, ``"depthwise"`` none, ``"separable"`` is a depthwise
+            and a 1x1 convolution.
         hidden_channels: channels of the residual blocks.
         num_blocks: residual blocks.
-        memory: length of the kernels in samples; by default that of the longest series.
+        memory: length of the kernels in samples, at most (and by default) that of the longest series.
         omega_0: prior on how fast the kernels oscillate; ``"auto"`` gives them all frequencies that they can hold.
         kernel: non-linearity of the kernel net.
         kernel_hidden: width of the kernel net.
-        norm: ``"global"``, over channels and time, or ``"step"``, over channels alone.
+        window: what kernels are multiplied by: ``"none"``, or a Gaussian with a learned width for each ``"layer"`` or
+            ``"channel"``.
+        causal: whether each step sees only what came before it; otherwise half of the memory lies in the future.
+        norm: ``"global"``, over channels and time, ``"step"``, over channels alone, or ``"batch"``.
         readout: ``"last"`` step, or the ``"mean"`` over time, which does not know when something happened.
         dropout: fraction of the activations that training sets to zero.
         input_dropout: fraction of the input values that training sets to zero.
-        weight_dropout: fraction of the kernel values that training sets to zero.
+        weight_dropout: fraction of the kernel values that training sets to zero; for ``conv="dense"``.
         kernel_penalty: weight of the norms of the kernels in the loss.
+        weight_decay: of AdamW; 0 is Adam.
+        label_smoothing: of the training loss of a classifier.
+        kernel_rate: learning rate of the kernel nets, as a multiple of `learning_rate`.
+        window_rate: the same for the windows.
         standardise: ``"channel"``, ``"step"`` (one mean for every time index) or ``"none"``.
         differences: whether the network also sees how much each channel has changed since the step before.
         missing: how the network knows of missing values: ``"mask"`` (a channel says where), ``"counts"`` (one for each
@@ -68,6 +80,21 @@ class CKCNNClassifier(CKCNNEstimator, BaseClassifier):  # type: ignore[misc]
 
     _tags = {**TAGS, "capability:predict_proba": True}  # noqa: RUF012 (sktime reads it so)
     task = "classification"
+
+    def fit(self, X: Any, y: Any) -> CKCNNClassifier:  # noqa: N803
+        """Train on panel `X` and its labels `y`.
+
+        Args:
+            X: one series for each label, any of sktime's panel types.
+            y: labels of any type, ``(N,)``.
+
+        Raises:
+            ValueError: if a label is missing, or the options or the data make no sense; the message says what.
+        """
+        if pd.isna(np.asarray(y, dtype=object)).any():
+            raise ValueError("y must have a label for every series, got None or NaN")
+        super().fit(X, y)
+        return self
 
     def _fit(self, X: Any, y: NDArray[Any]) -> CKCNNClassifier:  # noqa: N803
         numbers = np.searchsorted(self.classes_, y).astype(np.int64)

@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags, check_random_state
 
 from ckcnn.checks import check_count, check_fraction
-from ckcnn.datamodules import RawSequences
+from ckcnn.datamodules import DataError, RawSequences
 from ckcnn.datamodules.in_memory import InMemory
 from ckcnn.datamodules.options import Missing, Standardise
 from ckcnn.datamodules.sequences import split_codes
 from ckcnn.datamodules.splits import cut
 from ckcnn.inference.model import TrainedModel
 from ckcnn.models.ckcnn import CKCNN
-from ckcnn.models.networks import Kernel, Omega0, Readout
+from ckcnn.models.networks import Block, Convolution, Kernel, Omega0, Readout
 from ckcnn.models.sequence_module import Schedule, SequenceModule
+from ckcnn.nn.kernel_window import Window
 from ckcnn.nn.normalization import Norm
 from ckcnn.sktime.panel import Panel, add_differences, read_panel
 from ckcnn.sktime.training import epochs_of, seeded, train
@@ -49,7 +50,8 @@ class CKCNNEstimator:
     model: ClassVar[type[SequenceModule]] = CKCNN  # what is trained
     options: ClassVar[Sequence[str]] = (  # those of the estimator that it takes
         *("learning_rate", "schedule", "hidden_channels", "num_blocks", "omega_0", "kernel", "kernel_hidden"),
-        *("norm", "readout", "dropout", "input_dropout", "weight_dropout", "kernel_penalty"),
+        *("block", "conv", "window", "causal", "norm", "readout", "dropout", "input_dropout", "weight_dropout"),
+        *("kernel_penalty", "weight_decay", "label_smoothing", "kernel_rate", "window_rate", "warm_up"),
     )
     task: str  # a key of `ckcnn.tasks.TASKS`
     # scikit-learn's model selection sets it before `fit` and deletes it afterwards; sktime's `reset`, at the start of
@@ -63,18 +65,27 @@ class CKCNNEstimator:
         batch_size: int = 16,
         learning_rate: float = 5e-3,
         schedule: Schedule = "one_cycle",
+        warm_up: float = 0.3,
+        block: Block = "paper",
+        conv: Convolution = "dense",
         hidden_channels: int = 30,
         num_blocks: int = 2,
         memory: int | None = None,
         omega_0: Omega0 = "auto",
         kernel: Kernel = "sine",
         kernel_hidden: int = 32,
+        window: Window = "none",
+        causal: bool = True,
         norm: Norm = "global",
         readout: Readout = "last",
         dropout: float = 0.1,
         input_dropout: float = 0.0,
         weight_dropout: float = 0.0,
         kernel_penalty: float = 0.0,
+        weight_decay: float = 0.0,
+        label_smoothing: float = 0.0,
+        kernel_rate: float = 1.0,
+        window_rate: float = 1.0,
         standardise: Standardise = "channel",
         differences: bool = True,
         missing: Missing = "mask",
@@ -90,18 +101,27 @@ class CKCNNEstimator:
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.schedule = schedule
+        self.warm_up = warm_up
+        self.block = block
+        self.conv = conv
         self.hidden_channels = hidden_channels
         self.num_blocks = num_blocks
         self.memory = memory
         self.omega_0 = omega_0
         self.kernel = kernel
         self.kernel_hidden = kernel_hidden
+        self.window = window
+        self.causal = causal
         self.norm = norm
         self.readout = readout
         self.dropout = dropout
         self.input_dropout = input_dropout
         self.weight_dropout = weight_dropout
         self.kernel_penalty = kernel_penalty
+        self.weight_decay = weight_decay
+        self.label_smoothing = label_smoothing
+        self.kernel_rate = kernel_rate
+        self.window_rate = window_rate
         self.standardise = standardise
         self.differences = differences
         self.missing = missing
@@ -123,12 +143,14 @@ class CKCNNEstimator:
         """
         self._check()
         panel = read_panel(series)
+        if panel.x.shape[2] < 2:
+            raise ValueError("X must have a series of at least 2 steps, the longest one has 1")
         self.n_channels_in_: int = panel.x.shape[1]
         panel = add_differences(panel) if self.differences else panel
         random = check_random_state(self.random_state)
         self.networks_: list[SequenceModule] = []
         self.histories_: list[list[dict[str, float]]] = []
-        for seed in random.randint(_SEEDS, size=self.n_networks).tolist():
+        for seed in random.randint(_SEEDS, size=self._option("n_networks")).tolist():
             network, history = self._train(panel, y, classes, seed)
             self.networks_.append(network)
             self.histories_.append(history)
@@ -154,34 +176,55 @@ class CKCNNEstimator:
                 sequences,
                 self.task,
                 classes,
-                batch_size=min(self.batch_size, len(y)),
+                batch_size=min(self._option("batch_size"), len(y)),
                 seed=seed,
                 missing=self.missing,
                 standardise=self.standardise,
                 pad="valid",
             )
             facts = data.facts._asdict()
-            facts["horizon"] = min(self.memory or data.horizon, data.horizon)
-            network = self.model(**facts, **{name: getattr(self, name) for name in self.options})
-            epochs = self.n_epochs or epochs_of(self.n_steps, int((codes == 0).sum()), data.batch_size)
-            history = train(network, data, epochs, seed, self.patience, bool(self.verbose), self.accelerator)
+            facts["horizon"] = min(self._option("memory") or data.horizon, data.horizon)
+            network = self.build(facts)
+            epochs = self._option("n_epochs") or epochs_of(
+                self._option("n_steps"), int((codes == 0).sum()), data.batch_size
+            )
+            history = train(network, data, epochs, seed, self._option("patience"), bool(self.verbose), self.accelerator)
         return network, history
+
+    def build(self, facts: dict[str, Any]) -> SequenceModule:
+        """Return an untrained network for data with these facts."""
+        return self.model(**facts, **{name: self._option(name) for name in self.options})
+
+    def _option(self, name: str) -> Any:
+        """An option as a plain value; a grid of scikit-learn has NumPy's numbers."""
+        value = getattr(self, name)
+        return value.item() if isinstance(value, np.generic) else value
 
     def _split(self, y: NDArray[Any], seed: int) -> NDArray[np.int8]:
         codes = split_codes("train", len(y))
-        if self.validation_fraction:
-            _, held_out = cut(np.arange(len(y)), y, 1 - self.validation_fraction, seed)
+        fraction = self._option("validation_fraction")
+        if fraction:
+            try:
+                _, held_out = cut(np.arange(len(y)), y, 1 - fraction, seed)
+            except DataError as error:
+                raise ValueError(
+                    f"validation_fraction {fraction} of {len(y)} series leaves a part without all classes; "
+                    "give more series of each class, another fraction, or 0 for no validation"
+                ) from error
             codes[held_out] = split_codes("val", len(held_out))
         return codes
 
     def _check(self) -> None:
         """Options that nobody else looks at."""
         for name in ("n_steps", "batch_size", "n_networks", "patience"):
-            check_count(name, getattr(self, name))
-        for name in ("n_epochs", "memory"):
+            check_count(name, self._option(name))
+        for name, least in (("n_epochs", 1), ("memory", 2)):
             if getattr(self, name) is not None:
-                check_count(name, getattr(self, name))
-        check_fraction("validation_fraction", self.validation_fraction)
+                check_count(name, self._option(name), least)
+        check_fraction("validation_fraction", self._option("validation_fraction"))
+        for name in ("differences", "causal"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
 
     def __sklearn_tags__(self) -> Tags:
         """What scikit-learn's model selection asks an estimator; sktime has no answer of its own."""

@@ -34,11 +34,11 @@ def read_panel(series: NDArray[Any] | Sequence[Any], channels: int | None = None
         ValueError: if a value is infinite, a series has no step, or the number of channels is another one.
     """
     if isinstance(series, np.ndarray):
-        panel = Panel(np.ascontiguousarray(series, dtype=np.float32), None)
+        panel = Panel(_values(series), None)
     else:
-        panel = _stack([np.asarray(frame, dtype=np.float32).T for frame in series])
+        panel = _stack([_values(frame).T for frame in series])
     if np.isinf(panel.x).any():
-        raise ValueError("X must hold finite numbers, or NaN where a value is missing; got infinity")
+        raise ValueError("X must hold numbers below 3.4e38 in size, or NaN where one is missing; got infinity or more")
     if channels is not None and panel.x.shape[1] != channels:
         raise ValueError(f"X must have {channels} channels, as in fit, got {panel.x.shape[1]}")
     return panel
@@ -55,10 +55,22 @@ def add_differences(panel: Panel) -> Panel:
     return panel._replace(x=np.concatenate([panel.x, changes], axis=1))
 
 
+def _values(series: Any) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # what is too large becomes infinity, which is refused
+        return np.ascontiguousarray(series, dtype=np.float32)
+
+
 def _stack(rows: Sequence[NDArray[np.float32]]) -> Panel:
     lengths = np.array([row.shape[1] for row in rows])
     if not lengths.all():
         raise ValueError(f"every series of X must have at least one step, but number {int(lengths.argmin())} has none")
+    channels = np.array([row.shape[0] for row in rows])
+    if (channels != channels[0]).any():
+        other = int((channels != channels[0]).argmax())
+        raise ValueError(
+            f"every series of X must have the same channels, but number {other} has {channels[other]} "
+            f"and number 0 has {channels[0]}"
+        )
     x = np.full((len(rows), rows[0].shape[0], lengths.max()), np.nan, dtype=np.float32)
     for place, row in zip(x, rows, strict=True):
         place[:, : row.shape[1]] = row

@@ -77,6 +77,11 @@ class Task:
         """Which entries of a target count."""
         return target.eq(target) if self.target == "value" else target != IGNORED
 
+    @property
+    def smoothable(self) -> bool:
+        """Whether the loss is a cross entropy over several outputs, whose labels can be smoothed."""
+        return self.target == "class" and not self.one_logit and not self.many_labels
+
     def target_shape(self, outputs: int, length: int) -> tuple[int, ...]:
         """The shape of the target of one sequence."""
         if self.target == "value":
