@@ -63,7 +63,7 @@ class UEA(SequenceDataModule):
         self.homepage = f"{urls[0]} (unpack it there)"
         PreparedDataModule.__init__(self, root, shared.get("cache"), shared.get("seed", 0))
         if self.absent_files():
-            self._fetch()
+            self._fetch(name)
         self.task = "regression" if _predicts_values(self.source(self.files[0])) else "classification"
         if self.task == "classification":
             self.classes = _classes(self._labels)
@@ -74,12 +74,12 @@ class UEA(SequenceDataModule):
         self.sizes = self._sizes()
         super().__init__(root, **shared)
 
-    def _fetch(self) -> None:
+    def _fetch(self, name: str) -> None:
         try:
             self.download()
         except DataError as error:
-            close = closest(self.name, [*archive_problems(), *shipped_problems()])
-            if close is None or close == self.name:
+            close = closest(name, [*archive_problems(), *shipped_problems()])
+            if close is None or close == name:
                 raise
             raise DataError(f"did you mean {close}? Otherwise: {error}") from error
 
