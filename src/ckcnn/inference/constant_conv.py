@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-DIRECT_LAGS = 64  # up to here a plain convolution is as fast or faster, within 5 % (python -m benchmarks.export --lags)
+DIRECT_LAGS = 64  # up to here a plain convolution is as fast or faster (python -m benchmarks.export --lags)
 
 
 class SampledKernel(NamedTuple):
@@ -89,7 +89,7 @@ class DepthwiseConv(nn.Module):
         return F.conv1d(F.pad(x, self.padding), self.kernel, self.bias, groups=self.channels)
 
 
-class BlockConv(nn.Module):
+class Blocks(nn.Module):
     """A convolution by transforms of blocks, for long kernels and signals of any length.
 
     The signal is cut into blocks of ``S > L`` samples. A block and the one before it, ``n = 2 S`` samples, hold all
@@ -102,14 +102,16 @@ class BlockConv(nn.Module):
         Y[k1, t2] = sum over t1 of  exp(-2 pi i t1 k1 / 2 R)  x[t]
 
     Real and imaginary parts are kept apart. The signal is real, so the lines ``k1 = 0 ... R`` say everything.
+    Subclasses multiply with the spectrum of their kernel.
 
     Args:
-        kernel: the kernel.
+        channels: of the result.
+        lags: of the kernel.
+        ahead: number of lags that lie in the future.
+        bias: ``(O,)``, or None.
         length: of all signals, if they have one; a single block is then treated as such.
     """
 
-    basis_spectrum: Tensor
-    weight: Tensor
     bias: Tensor | None
     first: Tensor
     second: Tensor
@@ -118,18 +120,14 @@ class BlockConv(nn.Module):
     second_inverse: Tensor
     first_inverse: Tensor
 
-    def __init__(self, kernel: SampledKernel, length: int | None = None) -> None:
+    def __init__(self, channels: int, lags: int, ahead: int, bias: Tensor | None, length: int | None) -> None:
         super().__init__()
-        self.out_channels, self.in_channels, _ = kernel.weight.shape
-        self.rows, self.columns = block_shape(kernel.lags + 1)  # so that a signal as long as the kernel is one block
-        self.ahead = kernel.ahead
-        self.one_block = length is not None and length + kernel.ahead < self.block
-        spectrum = torch.fft.fft(kernel.basis.double(), 2 * self.block)  # (K, n), k = k1 + 2 R k2
-        lines = spectrum.view(len(kernel.basis), self.columns, 2 * self.rows)[..., : self.rows + 1]
-        ordered = lines.permute(2, 1, 0).flatten(0, 1)  # (F, K)
-        self.register_buffer("basis_spectrum", torch.stack([ordered.real, ordered.imag]).float())  # (2, F, K)
-        self.register_buffer("weight", kernel.weight.flatten(0, 1).T.float().contiguous())  # (K, O I)
-        self.register_buffer("bias", None if kernel.bias is None else kernel.bias.float())
+        self.channels, self.ahead = channels, ahead
+        self.rows, self.columns = block_shape(lags + 1)  # so that a signal as long as the kernel is one block
+        self.one_block = length is not None and length + ahead < self.block
+        # A signal of any length has two blocks at least: torch.export would tell those with one from the others.
+        self.spare = self.block if length is not None else 2 * self.block
+        self.register_buffer("bias", None if bias is None else bias.float())
         for name, matrix in _transforms(self.rows, self.columns).items():
             self.register_buffer(name, matrix.float().contiguous())
 
@@ -140,13 +138,13 @@ class BlockConv(nn.Module):
 
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None) -> Tensor:
         """Convolves ``(B, I, T) -> (B, O, T)``; the kernel was sampled for a step, `dt` is not looked at."""
-        batch, length = x.shape[0], x.shape[-1]
-        # Always more samples than are needed: a cut that may be none would make torch.export tell lengths apart.
-        blocks = 1 if self.one_block else (length + self.ahead) // self.block + 1
-        x = F.pad(x, (0, blocks * self.block - length))
-        spectrum = self._transform(x.reshape(batch, self.in_channels, blocks, self.rows, self.columns))
-        y = self._back(self._multiply(spectrum, batch, blocks), batch, blocks)
-        y = y.reshape(batch, self.out_channels, blocks * self.block).narrow(-1, self.ahead, length)
+        length = x.shape[-1]
+        if self.one_block:
+            x = F.pad(x, (0, self.block - length))[:, :, None]
+        else:  # unlike a reshape, unfold does not ask whether the length is a multiple of the block
+            x = F.pad(x, (0, self.ahead + self.spare)).unfold(-1, self.block, self.block)
+        spectrum = self._transform(x.reshape(*x.shape[:3], self.rows, self.columns))
+        y = self._back(self._multiply(spectrum)).flatten(2)[..., self.ahead : self.ahead + length]
         return y if self.bias is None else y + self.bias[:, None]
 
     def _transform(self, x: Tensor) -> Tensor:
@@ -161,26 +159,81 @@ class BlockConv(nn.Module):
         turned = torch.cat([real * cosine + imaginary * sine, imaginary * cosine - real * sine], dim=-1)
         return turned @ self.second
 
-    def _multiply(self, x: Tensor, batch: int, blocks: int) -> Tensor:
-        """One product of small matrices for each frequency: ``(B, I, M, H, 2 Q)`` -> ``(B, O, M, H, 2 Q)``."""
-        lines, columns = self.rows + 1, self.columns
-        signals = x.reshape(batch, self.in_channels, blocks, lines, 2, columns)
-        signals = signals.permute(3, 5, 1, 4, 0, 2).reshape(lines * columns, self.in_channels, 2 * batch * blocks)
-        kernel = (self.basis_spectrum @ self.weight).view(2, -1, self.out_channels, self.in_channels)
-        by_real, by_imaginary = (
-            (part @ signals).view(lines * columns, self.out_channels, 2, batch * blocks) for part in kernel
-        )
-        real = by_real[:, :, 0] - by_imaginary[:, :, 1]
-        imaginary = by_real[:, :, 1] + by_imaginary[:, :, 0]
-        y = torch.stack([real, imaginary], dim=2).view(lines, columns, self.out_channels, 2, batch, blocks)
-        return y.permute(4, 2, 5, 0, 3, 1).reshape(batch, self.out_channels, blocks, lines, 2 * columns)
+    def _multiply(self, x: Tensor) -> Tensor:
+        """The spectrum of the result: ``(B, I, M, H, 2 Q)`` -> ``(B, O, M, H, 2 Q)``."""
+        raise NotImplementedError
 
-    def _back(self, y: Tensor, batch: int, blocks: int) -> Tensor:
+    def _back(self, y: Tensor) -> Tensor:
         """``(B, O, M, H, 2 Q)`` -> the later half of each transform, ``(B, O, M, R, Q)``."""
         real, imaginary = (y @ self.second_inverse).chunk(2, dim=-1)
         cosine, sine = self.rotation
         turned = torch.cat([real * cosine - imaginary * sine, imaginary * cosine + real * sine], dim=-2)
         return self.first_inverse @ turned
+
+
+class BlockConv(Blocks):
+    """A convolution of all channels with each other, by transforms of blocks.
+
+    Args:
+        kernel: the kernel.
+        length: of all signals, if they have one.
+    """
+
+    basis_spectrum: Tensor
+    weight: Tensor
+
+    def __init__(self, kernel: SampledKernel, length: int | None = None) -> None:
+        super().__init__(len(kernel.weight), kernel.lags, kernel.ahead, kernel.bias, length)
+        self.in_channels = kernel.weight.shape[1]
+        ordered = _spectrum(kernel.basis, self.rows, self.columns).permute(0, 2, 3, 1).flatten(1, 2)
+        self.register_buffer("basis_spectrum", ordered.float().contiguous())  # (2, F, K)
+        self.register_buffer("weight", kernel.weight.flatten(0, 1).T.float().contiguous())  # (K, O I)
+
+    def _multiply(self, x: Tensor) -> Tensor:
+        """One product of small matrices for each frequency."""
+        batch, _, blocks = x.shape[:3]
+        lines, columns = self.rows + 1, self.columns
+        signals = x.reshape(batch, self.in_channels, blocks, lines, 2, columns)
+        signals = signals.permute(3, 5, 1, 4, 0, 2).reshape(lines * columns, self.in_channels, 2 * batch * blocks)
+        kernel = (self.basis_spectrum @ self.weight).view(2, -1, self.channels, self.in_channels)
+        by_real, by_imaginary = (
+            (part @ signals).view(lines * columns, self.channels, 2, batch * blocks) for part in kernel
+        )
+        real = by_real[:, :, 0] - by_imaginary[:, :, 1]
+        imaginary = by_real[:, :, 1] + by_imaginary[:, :, 0]
+        y = torch.stack([real, imaginary], dim=2).view(lines, columns, self.channels, 2, batch, blocks)
+        return y.permute(4, 2, 5, 0, 3, 1).reshape(batch, self.channels, blocks, lines, 2 * columns)
+
+
+class DepthwiseBlockConv(Blocks):
+    """A convolution of each channel with its own kernel, by transforms of blocks.
+
+    Args:
+        kernel: ``(C, L)``; index ``j`` is lag ``j - ahead``, in samples.
+        bias: ``(C,)``, or None.
+        ahead: number of lags that lie in the future.
+        length: of all signals, if they have one.
+    """
+
+    spectrum: Tensor  # (2, C, 1, H, Q)
+
+    def __init__(self, kernel: Tensor, bias: Tensor | None, ahead: int, length: int | None = None) -> None:
+        super().__init__(*kernel.shape, ahead, bias, length)
+        spectrum = _spectrum(kernel, self.rows, self.columns).float()
+        self.register_buffer("spectrum", spectrum[:, :, None].contiguous())
+
+    def _multiply(self, x: Tensor) -> Tensor:
+        """One product for each channel and frequency."""
+        real, imaginary = x.chunk(2, dim=-1)
+        by_real, by_imaginary = self.spectrum
+        return torch.cat([real * by_real - imaginary * by_imaginary, imaginary * by_real + real * by_imaginary], dim=-1)
+
+
+def _spectrum(kernels: Tensor, rows: int, columns: int) -> Tensor:
+    """Real and imaginary parts of the spectra of kernels ``(K, L)``, in the order of `Blocks`: ``(2, K, H, Q)``."""
+    spectra = torch.fft.fft(kernels.double(), 2 * rows * columns)  # k = k1 + 2 R k2
+    lines = spectra.view(len(kernels), columns, 2 * rows)[..., : rows + 1].mT
+    return torch.stack([lines.real, lines.imag])
 
 
 def block_shape(samples: int) -> tuple[int, int]:

@@ -22,7 +22,14 @@ import ckcnn
 from ckcnn.datamodules.features import INT16, frames
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.files import check_output, replacing
-from ckcnn.inference.constant_conv import DIRECT_LAGS, BlockConv, DepthwiseConv, DirectConv, SampledKernel
+from ckcnn.inference.constant_conv import (
+    DIRECT_LAGS,
+    BlockConv,
+    DepthwiseBlockConv,
+    DepthwiseConv,
+    DirectConv,
+    SampledKernel,
+)
 from ckcnn.inference.intake import raw_channels
 from ckcnn.inference.model import TrainedModel
 from ckcnn.inference.preparation import Preparation
@@ -36,10 +43,6 @@ from ckcnn.nn.checks import check_counts, check_dt
 from ckcnn.nn.forecast import FromLastValue
 from ckcnn.reference.convolution import ReferenceConv
 from ckcnn.tasks import TASKS
-
-# Up to here a plain convolution, which takes signals of any length, is affordable: 7 to 16 times the time of transforms
-# at the most (python -m benchmarks.export --lags).
-ANY_LENGTH_LAGS = 1024
 
 
 @dataclass(frozen=True)
@@ -105,8 +108,7 @@ def export_network(
         net: a `CKNet`, a `CKTextNet` or the network of a baseline.
         output: ends in ``.onnx`` or ``.pt2``.
         task: kind of problem, which decides what the second output is.
-        length: of all signals; by default any, or that of training where a plain convolution would take too long or
-            something depends on the length.
+        length: of all signals; by default any, or that of training where something depends on the length.
         dt: sampling step, in steps of the training sequences.
         trained: what training did to raw sequences, which becomes part of the graph; without it the graph takes what
             the network takes.
@@ -220,15 +222,17 @@ def with_constant_kernels(net: nn.Module, length: int | None, dt: float) -> nn.M
 
 
 @torch.no_grad()
-def _constant(layer: CKConv | DepthwiseCKConv, length: int | None, dt: float) -> DirectConv | BlockConv | DepthwiseConv:
+def _constant(layer: CKConv | DepthwiseCKConv, length: int | None, dt: float) -> nn.Module:
     if isinstance(layer, DepthwiseCKConv):
         kernel, ahead = layer.sampled_kernel(length or _memory(layer, dt), dt)
-        return DepthwiseConv(kernel, layer.bias, ahead)
+        if kernel.shape[1] <= DIRECT_LAGS:
+            return DepthwiseConv(kernel, layer.bias, ahead)
+        return DepthwiseBlockConv(kernel, layer.bias, ahead, length)
     if type(layer) not in (CKConv, ReferenceConv):
         raise ValueError(f"layers of the class {type(layer).__name__} cannot be exported; CKConv can")
     basis, weight, ahead = layer.sampled_parts(length or _memory(layer, dt), dt)
     parts = SampledKernel(basis, weight, layer.bias, ahead)
-    return DirectConv(parts) if length is None or parts.lags <= DIRECT_LAGS else BlockConv(parts, length)
+    return DirectConv(parts) if parts.lags <= DIRECT_LAGS else BlockConv(parts, length)
 
 
 def _memory(layer: CKConv | DepthwiseCKConv, dt: float) -> int:
@@ -250,9 +254,8 @@ def _length(net: nn.Module, length: int | None, dt: float, trained: Preprocessin
         return length
     step = dt if training is None or trained is None else Preparation.of(trained, None, dt).dt
     smoothed = isinstance(layers[0], ReferenceConv) or step < 1  # smoothing depends on where the kernel ends
-    samples = math.ceil(layers[0].horizon / step)
-    if length is None and (smoothed or samples > ANY_LENGTH_LAGS):
-        length = training or samples
+    if length is None and smoothed:
+        length = training or math.ceil(layers[0].horizon / step)
     if isinstance(layers[0], ReferenceConv) and length and length % 2 and length >= layers[0].horizon:
         raise ValueError(
             f"the authors' convolution warps an odd number of samples ({length}) in time, which is not exported; "
