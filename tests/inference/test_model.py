@@ -153,6 +153,9 @@ def letters(tmp_path: Path) -> TrainedModel:
         ({"x": np.zeros((2, 3, 50)), "lengths": [3.5, 5]}, "2 whole numbers"),
         ({"x": np.zeros((2, 3, 50)), "times": np.zeros((2, 49))}, r"times must have shape \(2, 50\)"),
         ({"x": np.zeros((2, 3, 50)), "times": np.zeros((2, 50)), "dt": 2.0}, "leave dt out"),
+        ({"x": np.full((3, 50), 1e300)}, r"a number beyond float32 at \[0, 0\] and 149 more places"),
+        ({"x": np.ma.masked_equal(np.eye(3, 50), 1)}, r"NaN or infinity at \[0, 0\] and 2 more places"),
+        ({"x": 3.0}, r"got shape \(\)"),
         ({"x": np.zeros((2, 3, 50)), "dt": 0}, "dt must be a positive number"),
     ],
 )
@@ -168,6 +171,8 @@ def test_one_sequence_or_many(letters: TrainedModel) -> None:
     assert np.allclose(letters.predict_proba(x[7]), many[7], atol=1e-6)
     assert isinstance(letters.predict(torch.from_numpy(x[:2])), torch.Tensor)
     assert np.array_equal(letters.predict(x.astype(np.float32)), letters.predict(x.astype(">f4")))
+    for same in (torch.from_numpy(x[:2]).to_sparse(), x[:2].astype(np.longdouble), np.ma.masked_array(x[:2])):
+        assert np.allclose(letters.predict_proba(same, dt=np.int64(1)), many[:2], atol=1e-6)
     stamps = np.broadcast_to(np.arange(150.0), (200, 150))
     padded = letters.predict_proba(x[:4], times=stamps[:4])
     assert padded.shape == (4, 20)

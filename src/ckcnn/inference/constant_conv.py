@@ -218,7 +218,7 @@ class DepthwiseBlockConv(Blocks):
     spectrum: Tensor  # (2, C, 1, H, Q)
 
     def __init__(self, kernel: Tensor, bias: Tensor | None, ahead: int, length: int | None = None) -> None:
-        super().__init__(*kernel.shape, ahead, bias, length)
+        super().__init__(len(kernel), kernel.shape[1], ahead, bias, length)
         spectrum = _spectrum(kernel, self.rows, self.columns).float()
         self.register_buffer("spectrum", spectrum[:, :, None].contiguous())
 

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,8 +126,9 @@ def take(
     Raises:
         ValueError: if it does not fit what the model was trained on; the message says what was expected.
     """
-    if isinstance(dt, bool) or not isinstance(dt, int | float) or not 0 < dt < math.inf:
+    if isinstance(dt, bool) or not isinstance(dt, Real) or not 0 < dt < math.inf:
         raise ValueError(f"dt must be a positive number, the sampling step in steps of training, got {dt!r}")
+    dt = float(dt)
     if TASKS[trained.task].from_tokens:
         return _take_text(trained, x, times, dt)
     signals = as_tensor("x", x)
@@ -142,7 +145,7 @@ def take(
     if trained.rate is not None:
         signals = as_16_bits(signals)
     _check_values(trained, signals, ends, single)
-    return Intake(trained, signals, stamps, ends, float(dt), single)
+    return Intake(trained, signals, stamps, ends, dt, single)
 
 
 def raw_channels(trained: Preprocessing) -> int:
@@ -207,8 +210,10 @@ def as_tensor(name: str, values: Any) -> Tensor:
         ValueError: if they are none; the message begins with `name`.
     """
     if isinstance(values, Tensor):
-        tensor = values.detach().cpu()
+        tensor = values.detach().to_dense().cpu()
     else:
+        if isinstance(values, np.ma.MaskedArray) and values.mask.any():
+            values = np.ma.filled(values.astype(np.float64), np.nan)  # masked is not observed
         try:
             array = np.asarray(values)
         except ValueError as error:
@@ -217,9 +222,12 @@ def as_tensor(name: str, values: Any) -> Tensor:
             ) from None
         if array.dtype.kind not in "buif":
             raise ValueError(f"{name} must be real numbers, got {array.dtype}")
-        array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+        array = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
         wide = {np.dtype("uint16"): np.int32, np.dtype("uint32"): np.int64, np.dtype("uint64"): np.float64}
-        tensor = torch.from_numpy(array.astype(wide.get(array.dtype, array.dtype), copy=False))
+        wide |= {np.dtype("longdouble"): np.float64}
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # nobody writes
+            tensor = torch.from_numpy(array.astype(wide.get(array.dtype, array.dtype), copy=False))
     if tensor.is_complex():
         raise ValueError(f"{name} must be real numbers, got {tensor.dtype}")
     return tensor
@@ -279,13 +287,19 @@ def as_16_bits(x: Tensor) -> Tensor:
     return x.float() * INT16
 
 
+def is_bad(trained: Preprocessing, x: Tensor) -> Tensor:
+    """Where raw values are none: infinity, numbers beyond float32, and NaN unless values may be missing."""
+    known = x.float()
+    return known.isinf() if trained.knows_missing else ~known.isfinite()
+
+
 def _check_values(trained: Preprocessing, x: Tensor, lengths: Tensor, single: bool) -> None:
     if not x.is_floating_point():
         return
-    bad = ~x.isfinite() if not trained.knows_missing else x.isinf()
-    bad &= (torch.arange(x.shape[-1]) < lengths[:, None])[:, None]
+    bad = is_bad(trained, x) & (torch.arange(x.shape[-1]) < lengths[:, None])[:, None]
     if bad.any():
         place = torch.nonzero(bad)[0].tolist()[1 if single else 0 :]
         many = int(bad.sum()) - 1
         advice = "" if trained.knows_missing else "; the model was trained without missing values"
-        raise ValueError(f"x has NaN or infinity at {place} and {many} more places{advice}")
+        what = "NaN or infinity" if not x[bad].isfinite().any() else "a number beyond float32"
+        raise ValueError(f"x has {what} at {place} and {many} more places{advice}")

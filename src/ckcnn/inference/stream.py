@@ -16,7 +16,7 @@ from ckcnn.datamodules.features import INT16
 from ckcnn.datamodules.pipeline import Rows
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.datamodules.transforms import Statistics
-from ckcnn.inference.intake import as_16_bits, as_tensor, describe_channels, raw_channels, take
+from ckcnn.inference.intake import as_16_bits, as_tensor, describe_channels, is_bad, raw_channels, take
 from ckcnn.inference.live_cepstra import LiveCepstra
 from ckcnn.inference.preparation import Preparation
 from ckcnn.nn import NetworkStream
@@ -224,9 +224,9 @@ class ModelStream:
             )
         if self.trained.rate is not None:
             x = as_16_bits(x)
-        if x.is_floating_point() and bool(x.isinf().any() if self.trained.knows_missing else (~x.isfinite()).any()):
+        if bool(is_bad(self.trained, x).any()):
             advice = "" if self.trained.knows_missing else "; the model was trained without missing values"
-            raise ValueError(f"samples have NaN or infinity{advice}")
+            raise ValueError(f"samples have NaN, infinity, or numbers beyond float32{advice}")
         return x
 
 
