@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 import ckcnn
+from ckcnn.cli import short_help
 from ckcnn.hints import nearest
 
 # Each command is a function that takes the other arguments and returns the exit code, and the line that the help shows.
@@ -54,6 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments[0] not in COMMANDS:
         return _fail(f"there is no command {arguments[0]!r}; {nearest(arguments[0], COMMANDS, 'commands')}")
     try:
+        if arguments[0] in short_help.COMMANDS and short_help.wanted(arguments[1:]):
+            print(short_help.text(arguments[0], arguments[1:]))
+            return 0
         module, _, function = COMMANDS[arguments[0]][0].partition(":")
         return int(getattr(importlib.import_module(module), function)(arguments[1:]))
     except UnicodeEncodeError as error:

@@ -29,7 +29,7 @@ def run(command: str, argv: Sequence[str]) -> int:
     keep_memory()
     make_quiet()
     try:
-        CKCNNCLI(command, list(argv)).execute()
+        CKCNNCLI(command, ["--help" if word == "--help-all" else word for word in argv]).execute()
     except MisconfigurationException as error:
         hint = "; --trainer.accelerator cpu runs without a GPU" if "gpu" in str(error) or "CUDA" in str(error) else ""
         raise ValueError(f"{error}{hint}") from None
