@@ -128,7 +128,7 @@ def _kind(group: str, name: str) -> type:
         known = [one for one in datamodules.__all__ if one not in ("DataError", "RawSequences", "SequenceBatch")]
     if name not in known:
         raise ValueError(f"there is no {group} {name}; {nearest(name, known)}")
-    return getattr(module, name)  # type: ignore[no-any-return]
+    return getattr(module, name)
 
 
 def _options(kind: type) -> dict[str, Any]:
