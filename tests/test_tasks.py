@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 from sklearn.metrics import f1_score, roc_auc_score
+from torchmetrics.classification import MulticlassAccuracy
 
 from ckcnn.tasks import IGNORED, TASKS
 from ckcnn.tasks.metrics import WeightedMean
@@ -33,6 +34,18 @@ def test_every_step_leaves_out_what_does_not_count() -> None:
     metrics.update(scores, target)
     right = sum(int(scores[b, :, t].argmax() == target[b, t]) for b, t in counted)
     assert metrics.compute()["test/accuracy"].item() == pytest.approx(right / len(counted))
+
+
+def test_the_counts_of_accuracy_are_those_of_torchmetrics() -> None:
+    """A run that was interrupted may hold counts of either."""
+    theirs = MulticlassAccuracy(4, average="micro", ignore_index=IGNORED)
+    ours = TASKS["every_step"].metrics(4)["accuracy"]
+    for _ in range(2):
+        scores, target = torch.randn(3, 4, 7), torch.randint(4, (3, 7))
+        target[0, 2:] = IGNORED
+        theirs.update(scores, target)
+        ours.update(scores, target)
+    assert ours.metric_state == theirs.metric_state
 
 
 def test_early_stopping_watches_what_chooses_the_best_epoch_or_the_loss() -> None:

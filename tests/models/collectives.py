@@ -1,16 +1,12 @@
-"""Trains in every process of torchrun and writes what the processes told each other at each step to ``rank_N.json``.
-
-Run as ``python -m torch.distributed.run --nproc_per_node=2 tests/models/collectives.py [STEP]``: at STEP, if it is
-given, the loss of the last process becomes infinite.
-"""
+"""Trains in two processes and writes what they told each other at each step to ``rank_N.json``."""
 
 from __future__ import annotations
 
 import json
-import sys
+import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +16,7 @@ from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.data import DataLoader
 
-from ckcnn import CKCNN
+from ckcnn import CKCNN, processes
 from ckcnn.datamodules import SequenceBatch
 from ckcnn.models.finite_loss import DivergenceError
 from ckcnn.processes import leave_process_group
@@ -48,7 +44,14 @@ def collectives(events: Iterable[FunctionEvent]) -> list[dict[str, int]]:
     return [dict(step) for step in steps]
 
 
-def main(spoiled: int | None) -> None:
+def train(arguments: Sequence[str]) -> int:
+    """Train in this process, one of two.
+
+    Args:
+        arguments: at most one: the step at which the loss of the last process becomes infinite.
+    """
+    warnings.simplefilter("ignore")
+    processes._SECONDS = math.inf  # so the questions do not depend on how fast this machine is
     torch.manual_seed(0)
     model = CKCNN(in_channels=1, out_channels=2, task="classification", horizon=8, hidden_channels=4, num_blocks=1)
     batch = SequenceBatch(torch.randn(2, 1, 8), torch.tensor([0, 1]))
@@ -58,8 +61,8 @@ def main(spoiled: int | None) -> None:
         enable_progress_bar=False, enable_model_summary=False, use_distributed_sampler=False,
         callbacks=[StopOnSigterm(), MarkSteps()],
     )  # fmt: skip
-    if spoiled is not None and trainer.global_rank == trainer.world_size - 1:
-        batches[spoiled] = batch._replace(x=batch.x * float("inf"))
+    if arguments and trainer.global_rank == trainer.world_size - 1:
+        batches[int(arguments[0])] = batch._replace(x=batch.x * float("inf"))
     message = ""
     try:
         with profile(activities=[ProfilerActivity.CPU]) as profiled:
@@ -74,8 +77,4 @@ def main(spoiled: int | None) -> None:
     answer = Path(f"rank_{trainer.global_rank}.json")
     answer.write_text(json.dumps({"collectives": collectives(profiled.events()), "message": message, "saved": saved}))
     leave_process_group()
-
-
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else None)
+    return 0

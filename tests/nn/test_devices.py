@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
+from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
+from torch.utils.data import DataLoader
 
 from benchmarks.operators import OperatorCounter
+from ckcnn import CKCNN, processes
+from ckcnn.datamodules import SequenceBatch
+from ckcnn.models.finite_loss import FiniteLoss
 from ckcnn.nn import (
     CKBlock,
     CKConv,
@@ -23,17 +31,25 @@ from ckcnn.nn import (
     FFTConv,
     FourierKernel,
     KernelFactory,
+    MAGNet,
     MLPKernel,
     MultiscaleSiren,
+    PointKernel,
+    PreNormBackbone,
+    SeparableCKConv,
     Siren,
     kernel_penalty,
 )
+from ckcnn.nn.network import Readout
 from ckcnn.nn.operators import KERNELS as OPENED
 from ckcnn.nn.schedule import ACCELERATOR, CPU, schedule_for
 
 # batch, channels, length, hidden channels: CharacterTrajectories, pMNIST in two sizes, raw speech
 SHAPES = [(32, 3, 182, 30), (64, 1, 784, 30), (64, 1, 784, 100), (32, 1, 16000, 30)]
 NETS: list[KernelFactory] = [Siren, partial(MultiscaleSiren, horizon=20), MLPKernel, FourierKernel]
+
+
+WAITING = ("_local_scalar_dense", "item", "nonzero", "is_nonzero", "equal", "masked_select", "bincount", "_unique2")
 
 
 class NoWaiting(TorchDispatchMode):
@@ -45,7 +61,10 @@ class NoWaiting(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
-        assert name not in ("_local_scalar_dense", "item", "nonzero", "is_nonzero", "equal", "masked_select"), name
+        assert name not in WAITING, name
+        if name.startswith("index"):  # by truth values: how many are true?
+            indices = args[1] if isinstance(args[1], list | tuple) else [args[1]]
+            assert not any(isinstance(i, Tensor) and i.dtype in (torch.bool, torch.uint8) for i in indices), name
         kwargs = kwargs or {}
         if func in OPENED:
             with self:
@@ -81,40 +100,141 @@ def test_slices_above_the_budget() -> None:
     assert schedule_for(torch.device("cuda", 1)) is schedule_for(torch.device("meta")) is ACCELERATOR
 
 
-def run_everything(precision: torch.dtype | None = None, backward: bool = True) -> None:
-    """Run every layer, kernel net, block and network on the default device."""
-    x, lengths = torch.randn(2, 3, 20), torch.ones(2, dtype=torch.int64)
-    conv = partial(CKConv, horizon=20, kernel=partial(Siren, omega_0=5.0))
-    with torch.autocast(x.device.type, dtype=precision) if precision else nullcontext():
-        results = [FFTConv(3, 4, 9)(x)]
-        for kernel in NETS:
+@contextmanager
+def autocast(device: str, dtype: torch.dtype | None) -> Iterator[None]:
+    """Autocast of a device that need not be there, for which `torch.autocast` does nothing."""
+    before = torch.is_autocast_enabled(device)
+    torch.set_autocast_enabled(device, dtype is not None)
+    if dtype is not None:
+        torch.set_autocast_dtype(device, dtype)
+    try:
+        yield
+    finally:
+        torch.set_autocast_enabled(device, before)
+        torch.clear_autocast_cache()
+
+
+class Everything(nn.Module):
+    """Every layer, kernel net, block and network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        conv = partial(CKConv, horizon=20, kernel=partial(Siren, omega_0=5.0))
+        separable = partial(SeparableCKConv, horizon=20)
+        self.layers = nn.ModuleList([CKConv(3, 4, 20, window="layer")])
+        self.layers.append(separable(3, 4, kernel=PointKernel, window="layer"))
+        for kernel in (*NETS, partial(MAGNet, omega_0=3.0)):
             for causal in (True, False):
-                layer = CKConv(3, 4, 20, kernel=kernel, causal=causal, weight_dropout=0.1 * causal)
-                results += [layer(x), layer(x, dt=2.0), layer(x, dt=0.5), layer.kernel(20)]
-        results.append(CKBlock(3, 4, conv, norm="step", dropout=0.1)(x))
-        for readout in ("last", "mean", "every_step", "last_valid"):
-            net = CKNet(3, 4, 5, conv, readout=readout, dropout=0.1)  # type: ignore[arg-type]
+                self.layers.append(CKConv(3, 4, 20, kernel=kernel, causal=causal, weight_dropout=0.1 * causal))
+                self.layers.append(separable(3, 4, kernel=kernel, causal=causal, window="channel", skip=causal))
+        self.others = nn.ModuleList([FFTConv(3, 4, 9), CKBlock(3, 4, conv, norm="step", dropout=0.1)])
+        self.nets = nn.ModuleList(CKNet(3, 4, 5, conv, readout=way, dropout=0.1) for way in get_args(Readout))
+        self.nets.append(CKNet(3, 4, 5, separable, backbone=PreNormBackbone, dropout=0.1))
+        self.text = CKTextNet(7, 4, 3, conv)
+
+    def place(self, device: str) -> None:
+        """Give it empty parameters on a device that need not be there."""
+        for module in self.modules():
+            for values in (module._parameters, module._buffers):
+                for name, value in values.items():
+                    if value is not None:
+                        empty = torch.empty_like(value, device=device)
+                        values[name] = nn.Parameter(empty) if isinstance(value, nn.Parameter) else empty
+
+    def forward(self, x: Tensor, lengths: Tensor) -> list[Tensor]:
+        """All results for a signal ``(B, 3, T)``, that of a text included."""
+        results = [layer(x) for layer in self.others]
+        for layer in self.layers:
+            results += [layer(x), layer(x, dt=2.0), layer(x, dt=0.5)]
+            inner = layer.depthwise if isinstance(layer, SeparableCKConv) else layer
+            results += [inner.kernel(20), inner.kernel_norm()]
+        for net in self.nets:
             results += [net(x, lengths=lengths), kernel_penalty(net)]
-        results.append(CKTextNet(7, 4, 3, conv)(lengths[:, None].expand(2, 20)))
-    if backward:
-        torch.stack([result.float().sum() for result in results]).sum().backward()
+        return [*results, self.text(lengths[:, None].expand(-1, x.shape[-1]))]
 
 
-def test_nothing_leaves_the_device_and_nobody_waits() -> None:
-    """Plain, with `dt`, lengths and centred kernels; time stamps are not covered yet, since they are read by value.
+def run_everything(device: str, precision: torch.dtype | None = None) -> None:
+    """Run every layer on a device, and let nobody wait for it; backward, too, unless it is CUDA.
 
     Autograd asks a real driver for its streams, so the backward pass runs on tensors without a device (meta).
     """
-    with FakeTensorMode(), torch.device("cuda"), NoWaiting("cuda"):
-        run_everything(backward=False)
-    with torch.device("meta"), NoWaiting("meta"):
-        run_everything()
+    everything = Everything()
+    with nullcontext() if device == "meta" else FakeTensorMode(allow_non_fake_inputs=True):
+        everything.place(device)
+        x, lengths = torch.empty(2, 3, 20, device=device), torch.ones(2, dtype=torch.int64, device=device)
+        with NoWaiting(device), autocast(device, precision) if precision else nullcontext():
+            results = everything(x, lengths)
+            if device != "cuda":
+                torch.stack([result.float().sum() for result in results]).sum().backward()
+
+
+@pytest.mark.parametrize("device", ["cuda", "meta"])
+def test_nothing_leaves_the_device_and_nobody_waits(device: str) -> None:
+    """Plain, with `dt`, lengths and centred kernels; time stamps are looked at by value where a batch comes in."""
+    run_everything(device)
 
 
 @pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
-def test_nobody_waits_in_half_precision(precision: torch.dtype) -> None:
-    with FakeTensorMode(), NoWaiting("cpu"):
-        run_everything(precision)
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_nobody_waits_in_half_precision(device: str, precision: torch.dtype) -> None:
+    run_everything(device, precision)
+
+
+TARGETS = {"classification": 3, "binary": 1, "regression": 2, "every_step": 3, "language": 7}  # outputs of each task
+
+
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer")  # torchmetrics copies its states
+@pytest.mark.parametrize("task", TARGETS)
+def test_a_model_asks_its_device_nothing(task: str) -> None:
+    """What a training step runs forward, loss and metrics included."""
+    outputs, whole = TARGETS[task], torch.int64
+    with FakeTensorMode(), torch.device("cuda"):
+        model = CKCNN(1, outputs, task, horizon=20, hidden_channels=4, embedding_channels=4, kernel_penalty=1e-3)
+        x = torch.zeros(2, 20, dtype=whole) if task == "language" else torch.randn(2, 1, 20)
+        y = torch.zeros(2, 20, dtype=whole) if outputs in (3, 7) else torch.zeros(2, dtype=whole)
+        if task == "classification":
+            y = y[:, 0]
+        elif task == "regression":
+            y = torch.randn(2, outputs)
+        lengths = torch.ones(2, dtype=whole) if task in ("classification", "binary", "regression") else None
+        with NoWaiting("cuda"):
+            for split in ("train", "val"):
+                loss = model._step(SequenceBatch(x, y, lengths=lengths), split) + model.penalty()
+                assert str(loss.device) == "cuda:0"
+
+
+class Watch(Callback):
+    """Lets no step ask for a value."""
+
+    def __init__(self) -> None:
+        self.mode, self.steps = NoWaiting("cpu"), 0
+
+    def on_train_batch_start(self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if batch_idx:  # after the first one, processes agree when to meet again
+            self.mode.__enter__()
+
+    def on_train_batch_end(
+        self, trainer: Trainer, module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if batch_idx:
+            self.mode.__exit__(None, None, None)
+            self.steps += 1
+
+
+@pytest.mark.parametrize("schedule", ["one_cycle", "plateau"])
+def test_a_training_step_asks_its_device_nothing(schedule: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it: Lightning's loop, backward, clipping, optimizer, schedule, and the check of the loss as on a GPU."""
+    monkeypatch.setattr(FiniteLoss, "_free", lambda *_: False)
+    monkeypatch.setattr(processes, "_SECONDS", math.inf)
+    model = CKCNN(1, 3, "classification", horizon=20, hidden_channels=4, schedule=schedule, weight_decay=1e-3)
+    batch, watch = SequenceBatch(torch.randn(2, 1, 20), torch.tensor([0, 2])), Watch()
+    trainer = Trainer(
+        accelerator="cpu", max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, gradient_clip_val=1.0, callbacks=[watch],
+    )  # fmt: skip
+    with warnings.catch_warnings(action="ignore"):
+        trainer.fit(model, DataLoader([batch] * 5, batch_size=None))  # type: ignore[arg-type]
+    assert watch.steps == 4
 
 
 def test_half_precision_costs_no_casts() -> None:
@@ -134,3 +254,6 @@ def test_waiting_is_noticed() -> None:
         bool(torch.ones(1) > 0)
     with pytest.raises(AssertionError, match="makes a tensor on cpu"), NoWaiting("meta"):
         torch.ones(1)
+    x = torch.ones(3)
+    with pytest.raises(AssertionError, match="index"), NoWaiting("cpu"):
+        x[x > 0]

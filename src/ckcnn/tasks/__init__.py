@@ -106,9 +106,9 @@ def _binary_loss(scores: Tensor, target: Tensor) -> Tensor:
 
 
 def _accuracy(outputs: int) -> dict[str, Metric]:
-    from torchmetrics.classification import MulticlassAccuracy
+    from ckcnn.tasks.metrics import CountedAccuracy
 
-    return {"accuracy": MulticlassAccuracy(outputs, average="micro", ignore_index=IGNORED, validate_args=False)}
+    return {"accuracy": CountedAccuracy(outputs)}
 
 
 def _confusion(outputs: int) -> Metric:
