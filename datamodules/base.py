@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 
 from ckcnn.datamodules import cache as caches
 from ckcnn.datamodules.coarse import RateSchedule, check_coarse
-from ckcnn.datamodules.datasets import SequenceDataset, Store, WindowDataset
+from ckcnn.datamodules.datasets import ResidentDataset, SequenceDataset, Store, WindowDataset
 from ckcnn.datamodules.loading import ResumableLoader, ShardSampler, processes
 from ckcnn.datamodules.options import Keep, Missing, Pad, Standardise, check_options
 from ckcnn.datamodules.pipeline import Pipeline
@@ -58,6 +58,7 @@ class SequenceDataModule(PreparedDataModule):
         schedule_dt: train coarse to fine: with ``"8:10,4:5,1:5"`` the first 10 epochs see every 8th sample, the next 5
             every 4th, and the others all of them, counted in steps of `train_dt`. Validation has the rate of the end.
         antialias: apply a low-pass filter before samples are left out; the paper does not.
+        on_device: keep all training and validation sequences on the device of the model, each process all of them.
     """
 
     def __init__(
@@ -76,13 +77,14 @@ class SequenceDataModule(PreparedDataModule):
         cache: str | os.PathLike[str] | None = None,
         schedule_dt: str | None = None,
         antialias: bool = False,
+        on_device: bool = False,
     ) -> None:
         super().__init__(root, cache, seed)
         self.batch_size, self.num_workers = batch_size, num_workers
         self.drop_rate, self.missing = drop_rate, missing or self.default_missing
         self.train_dt, self.test_dt = train_dt, train_dt if test_dt is None else test_dt
         self.standardise, self.pad, self.keep = standardise or self.default_standardise, pad, keep
-        self.schedule_dt, self.antialias = schedule_dt, antialias
+        self.schedule_dt, self.antialias, self.on_device = schedule_dt, antialias, on_device
         self.schedule = None if schedule_dt is None else RateSchedule.parse(schedule_dt)
         check_options(self)
         check_coarse(self)
@@ -275,18 +277,28 @@ class SequenceDataModule(PreparedDataModule):
 
     def _loader(self, split: str) -> ResumableLoader:
         dataset, training = self.dataset(split), split == "train"
-        windows = isinstance(dataset, WindowDataset)
+        windows, resident = isinstance(dataset, WindowDataset), self.on_device and split in ("train", "val")
         batch_size = 1 if windows else self.batch_size
         shard = (1, 0) if windows and training else processes()  # training shares the rows of each window
+        sampler = ShardSampler(dataset, self.seed if training else None, batch_size, *shard)
         return ResumableLoader(
-            dataset,
+            self._resident(dataset) if resident and len(dataset) else dataset,
             batch_size=batch_size,
-            sampler=ShardSampler(dataset, self.seed if training else None, batch_size, *shard),
+            sampler=sampler,
             num_workers=self.num_workers,
             collate_fn=_as_is,
-            pin_memory=torch.cuda.is_available(),
+            pin_memory=torch.cuda.is_available() and not resident,
             persistent_workers=self.num_workers > 0,
         )
+
+    def _resident(self, dataset: SequenceDataset | WindowDataset) -> ResidentDataset:
+        if isinstance(dataset, WindowDataset) or dataset.differs_by_epoch:
+            raise DataError(
+                "on_device needs sequences that are the same in every epoch, not windows of a text, augmented or at "
+                "another rate; leave out --data.on_device"
+            )
+        device = torch.device("cpu") if self.trainer is None else self.trainer.strategy.root_device
+        return ResidentDataset(dataset, device)
 
     def _statistics(self, store: Store) -> Statistics | None:
         if self.standardise == "none":

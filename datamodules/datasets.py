@@ -27,6 +27,7 @@ from ckcnn.datamodules.transforms import unpack_steps
 from ckcnn.tasks import IGNORED
 
 LAZY_BYTES = 1 << 29  # larger signals stay in the file
+_RESIDENT_ROWS = 1024  # sequences that are made at once
 _SHARED_VALUES = 1 << 20  # a batch with more values than this is shared among threads
 
 
@@ -134,6 +135,47 @@ class SequenceDataset(Dataset[SequenceBatch]):
                 rows = self.augmentation(rows, numbers, epoch, len(self))
             pipeline = self.pipeline if self.schedule is None else self.coarse[self.schedule.step(epoch)]
             return pipeline(rows)
+
+
+class ResidentDataset(Dataset[SequenceBatch]):
+    """The sequences of one split, made once and kept on a device, so that nothing is made or copied for a step.
+
+    Args:
+        dataset: what makes them, the same ones in every epoch.
+        device: that of the model.
+
+    Raises:
+        DataError: if they do not fit into its memory.
+    """
+
+    def __init__(self, dataset: SequenceDataset, device: torch.device) -> None:
+        parts = [
+            range(start, min(start + _RESIDENT_ROWS, len(dataset))) for start in range(0, len(dataset), _RESIDENT_ROWS)
+        ]
+        try:
+            made = [_move(dataset.__getitems__(part), device) for part in parts]
+            self.all = SequenceBatch(
+                *(None if some[0] is None else torch.cat(some) for some in zip(*made, strict=True))
+            )
+        except torch.OutOfMemoryError:
+            raise DataError(
+                f"{len(dataset)} sequences do not fit into the memory of {device}; leave out --data.on_device"
+            ) from None
+        self._length = len(dataset)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, item: int) -> SequenceBatch:
+        return SequenceBatch(*(None if values is None else values[item] for values in self.all))
+
+    def __getitems__(self, items: Sequence[int]) -> SequenceBatch:
+        numbers = torch.as_tensor(items).to(self.all.x.device, non_blocking=True)
+        return SequenceBatch(*(None if values is None else values[numbers] for values in self.all))
+
+
+def _move(batch: SequenceBatch, device: torch.device) -> SequenceBatch:
+    return SequenceBatch(*(None if values is None else values.to(device) for values in batch))
 
 
 class WindowDataset(Dataset[SequenceBatch]):

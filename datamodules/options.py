@@ -49,6 +49,7 @@ class SharedOptions(Protocol):
     standardise: Standardise
     pad: Pad
     keep: Keep
+    on_device: bool
 
 
 def check_options(options: SharedOptions) -> None:
@@ -68,6 +69,10 @@ def check_options(options: SharedOptions) -> None:
         "choose a smaller batch_size",
     )
     check_room(f"{options.num_workers} processes that make batches", _WORKER * options.num_workers, "lower num_workers")
+    if options.on_device and options.num_workers:
+        raise ValueError(
+            "on_device makes all sequences once, without the processes of num_workers; leave one of them out"
+        )
     check_fraction("drop_rate", options.drop_rate)
     check_rate("train_dt", options.train_dt)
     check_rate("test_dt", options.test_dt)

@@ -38,6 +38,7 @@ OPTIONS = {
     "keep": Option("first", is_treatment=True),
     "schedule_dt": Option(changes_time=True),
     "antialias": Option(False, is_treatment=True),
+    "on_device": Option(False, is_place=True),
 }
 DEFAULTS = {name: option.default for name, option in OPTIONS.items()}
 PLACES = tuple(name for name, option in OPTIONS.items() if option.is_place)

@@ -13,7 +13,16 @@ import torch
 from pytorch_lightning import LightningModule, Trainer
 
 from ckcnn import datamodules
-from ckcnn.datamodules import CharacterTrajectories, Digits, PhysioNet, RawSequences, SequenceBatch, SequenceDataModule
+from ckcnn.datamodules import (
+    CharacterTrajectories,
+    DataError,
+    Digits,
+    PhysioNet,
+    RawSequences,
+    SequenceBatch,
+    SequenceDataModule,
+    datasets,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,12 +41,43 @@ from ckcnn.datamodules import CharacterTrajectories, Digits, PhysioNet, RawSeque
         ({"keep": "last", "pad": "valid"}, "keep: last counts back from the common end"),
         ({"batch_size": 0}, "batch_size must be a whole number of at least 1"),
         ({"num_workers": -1}, "num_workers must be a whole number of at least 0"),
+        ({"on_device": True, "num_workers": 1}, "on_device makes all sequences once, without the processes"),
         ({"seed": 1.5}, "seed must be a whole number"),
     ],
 )
 def test_bad_options_are_told_at_once(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Digits(**options)
+
+
+def test_sequences_on_the_device_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaders = []
+    monkeypatch.setattr(datasets, "_RESIDENT_ROWS", 500)
+    for on_device in (False, True):
+        data = Digits(root=tmp_path, batch_size=50, drop_rate=0.3, on_device=on_device)
+        data.prepare_data()
+        data.setup()
+        loaders.append((data.train_dataloader(), data.train_dataloader(), data.val_dataloader()))
+    for plain, resident in zip(*loaders, strict=True):
+        for ours, expected in zip(resident, plain, strict=True):
+            assert all(a is b or torch.equal(a, b) for a, b in zip(ours, expected, strict=True))
+
+
+def test_what_cannot_stay_on_the_device_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Digits(root=tmp_path, on_device=True, augment="crop")
+    data.prepare_data()
+    data.setup()
+    with pytest.raises(DataError, match="on_device needs sequences that are the same in every epoch"):
+        data.train_dataloader()
+
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError
+
+    data = Digits(root=tmp_path, on_device=True)
+    data.setup()
+    monkeypatch.setattr(datasets, "_move", full)
+    with pytest.raises(DataError, match="1257 sequences do not fit into the memory of cpu; leave"):
+        data.train_dataloader()
 
 
 def test_unknown_options_are_refused() -> None:

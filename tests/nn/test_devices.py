@@ -43,6 +43,7 @@ from ckcnn.nn import (
 from ckcnn.nn.network import Readout
 from ckcnn.nn.operators import KERNELS as OPENED
 from ckcnn.nn.schedule import ACCELERATOR, CPU, schedule_for
+from ckcnn.tasks import TASKS
 
 # batch, channels, length, hidden channels: CharacterTrajectories, pMNIST in two sizes, raw speech
 SHAPES = [(32, 3, 182, 30), (64, 1, 784, 30), (64, 1, 784, 100), (32, 1, 16000, 30)]
@@ -89,6 +90,15 @@ def test_launches_do_not_grow_with_the_shape(shape: tuple[int, int, int, int]) -
     with OperatorCounter() as counter:
         nn.functional.cross_entropy(net(signal), target).backward()
     assert counter.launches <= 300, counter.names
+
+
+@pytest.mark.parametrize("kernel", [Siren, partial(MAGNet, omega_0=3.0), PointKernel])
+def test_separable_layers_have_few_launches(kernel: Any) -> None:
+    layer = SeparableCKConv(30, 30, 784, kernel=kernel, window="channel").to("meta")
+    x = torch.empty(64, 30, 784, device="meta", requires_grad=True)
+    with OperatorCounter() as counter:
+        torch.autograd.grad(layer(x), [x, *layer.parameters()], torch.empty(64, 30, 784, device="meta"))
+    assert counter.launches <= 60, counter.names
 
 
 def test_slices_above_the_budget() -> None:
@@ -174,29 +184,26 @@ def test_nothing_leaves_the_device_and_nobody_waits(device: str) -> None:
     run_everything(device)
 
 
-@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("device", ["cuda", "cpu"])
+@pytest.mark.parametrize(
+    ("device", "precision"), [("cuda", torch.float16), ("cuda", torch.bfloat16), ("cpu", torch.bfloat16)]
+)
 def test_nobody_waits_in_half_precision(device: str, precision: torch.dtype) -> None:
     run_everything(device, precision)
 
 
-TARGETS = {"classification": 3, "binary": 1, "regression": 2, "every_step": 3, "language": 7}  # outputs of each task
-
-
 @pytest.mark.filterwarnings("ignore:Accessing the data pointer")  # torchmetrics copies its states
-@pytest.mark.parametrize("task", TARGETS)
+@pytest.mark.parametrize("task", TASKS)
 def test_a_model_asks_its_device_nothing(task: str) -> None:
     """What a training step runs forward, loss and metrics included."""
-    outputs, whole = TARGETS[task], torch.int64
+    facts = TASKS[task]
+    outputs = 1 if facts.one_logit else 3
     with FakeTensorMode(), torch.device("cuda"):
         model = CKCNN(1, outputs, task, horizon=20, hidden_channels=4, embedding_channels=4, kernel_penalty=1e-3)
-        x = torch.zeros(2, 20, dtype=whole) if task == "language" else torch.randn(2, 1, 20)
-        y = torch.zeros(2, 20, dtype=whole) if outputs in (3, 7) else torch.zeros(2, dtype=whole)
-        if task == "classification":
-            y = y[:, 0]
-        elif task == "regression":
-            y = torch.randn(2, outputs)
-        lengths = torch.ones(2, dtype=whole) if task in ("classification", "binary", "regression") else None
+        x = torch.zeros(2, 20, dtype=torch.int64) if facts.from_tokens else torch.randn(2, 1, 20)
+        lengths = None if facts.every_step else torch.ones(2, dtype=torch.int64)
+        y = torch.zeros(2, *facts.target_shape(outputs, 20), dtype=torch.int64)
+        y = y.float() if facts.target == "value" else y
+        y = y[:, None] if facts.ahead else y  # of the only channel
         with NoWaiting("cuda"):
             for split in ("train", "val"):
                 loss = model._step(SequenceBatch(x, y, lengths=lengths), split) + model.penalty()

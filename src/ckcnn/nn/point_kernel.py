@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ckcnn.nn.checks import check_counts
+from ckcnn.nn.schedule import schedule_for
 
 _SPREAD = 0.2  # deviation of the places at the start; the memory is 2 long
 _RADII = (1e-4, 1.0)  # what they are kept in
@@ -53,12 +54,15 @@ class PointKernel(nn.Module):
 
     def forward(self, p: Tensor) -> Tensor:
         """The kernel at coordinates ``(L,) -> (C, L)``."""
-        radii = self.radii.clamp(*_RADII)
-        total, active = torch.zeros((), dtype=p.dtype), torch.zeros((), dtype=p.dtype)
-        for place, radius, weight in zip(self.place.T, radii.T, self.weight.T, strict=True):
-            height = (1 - (p - place[:, None]).abs() / radius[:, None]).relu()  # (C, L)
-            total = total + weight[:, None] * height
-            active = active + (height.detach() > 0)
+        at_once = 1  # on a CPU, where one point stays in the cache
+        if p.device.type != "cpu":
+            at_once = max(1, schedule_for(p.device).signal_bytes // (self.outputs * len(p) * p.element_size()))
+        total = active = torch.zeros((), dtype=p.dtype, device=p.device)
+        parts = (values.split(at_once, dim=1) for values in (self.place, self.radii.clamp(*_RADII), self.weight))
+        for place, radii, weight in zip(*parts, strict=True):
+            heights = (1 - (p - place[..., None]).abs() / radii[..., None]).relu()  # (C, points, L)
+            total = total + (weight[:, None] @ heights)[:, 0]
+            active = active + (heights.detach() > 0).sum(1)
         return total / active.clamp_min(1)
 
     @torch.no_grad()

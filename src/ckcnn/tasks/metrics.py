@@ -69,15 +69,20 @@ class CountedAccuracy(MulticlassAccuracy):
         classes: how many there are.
     """
 
+    fp: Tensor
+    fn: Tensor
+    tn: Tensor
+
     def __init__(self, classes: int) -> None:
         super().__init__(classes, average="micro", validate_args=False)
+        self.others = classes - 2
 
     def update(self, preds: Tensor, target: Tensor) -> None:
         """Takes scores ``(B, O, ...)`` and classes ``(B, ...)``."""
         super().update(preds, target)
         ignored = (target == IGNORED).sum()
         self.fp, self.fn = self.fp - ignored, self.fn - ignored
-        self.tn = self.tn - (self.num_classes - 2) * ignored
+        self.tn = self.tn - self.others * ignored
 
 
 class OneLogit:
