@@ -118,10 +118,14 @@ def test_any_number_of_processes_resumes_within_the_epoch(
     assert_same_training(tmp_path, alone)
 
 
-def test_the_others_end_with_one_sentence_if_a_process_is_killed(alone: Path, data: Path, tmp_path: Path) -> None:
-    ranks = Ranks(2, tmp_path, main, [*FIT, *on(2), *stop(signal.SIGKILL, rank=1)], data)
-    assert ranks.wait(60) == [1, -signal.SIGKILL], ranks.printed()
-    said = ranks.printed()
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_other_ends_with_one_sentence_if_a_process_is_killed(
+    rank: int, alone: Path, data: Path, tmp_path: Path
+) -> None:
+    ranks, other = Ranks(2, tmp_path, main, [*FIT, *on(2), *stop(signal.SIGKILL, rank)], data), 1 - rank
+    codes = ranks.wait(60)
+    assert (codes[rank], codes[other]) == (-signal.SIGKILL, 1), ranks.printed(other)
+    said = ranks.printed(other)
     assert said.splitlines()[-1] == "ckcnn: error: another process of this run has ended; resume with --ckpt_path last"
     assert "Traceback" not in said
     finish(1, tmp_path, data, *FIT, *on(1), "--ckpt_path=last")
@@ -162,15 +166,3 @@ def test_a_run_keeps_the_size_of_its_steps(tmp_path: Path) -> None:
     message = "trained with 32 sequences a step, but 1 process with --data.batch_size 16 make 16; set --data.batch_size"
     with pytest.raises(DataError, match=message):
         data.load_state_dict({"given": 3, "together": 32})
-
-
-@pytest.mark.slow
-def test_nothing_is_left_of_a_run_whose_first_process_is_killed(data: Path, tmp_path: Path) -> None:
-    """Lightning started the other one, which has no parent then."""
-    command = [sys.executable, "-m", "ckcnn", *FIT, *on(2), *stop(signal.SIGKILL, rank=0)]
-    environment = {**os.environ, "CKCNN_DATA": str(data), "PYTHONPATH": str(Path(__file__).parents[2])}
-    with (tmp_path / "log.txt").open("wb") as log:  # which the other one holds open until it ends
-        done = subprocess.run(command, cwd=tmp_path, env=environment, stdout=log, stderr=log, timeout=300, check=False)
-    assert done.returncode == -signal.SIGKILL
-    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert not [line for line in left.splitlines() if str(tmp_path) in line]

@@ -156,7 +156,7 @@ class DepthwiseCKConv(nn.Module):
         if self.skip is None:
             return kernel, ahead
         now = torch.zeros_like(kernel[0])
-        now[ahead] = 1
+        now.narrow(0, ahead, 1).fill_(1)  # an assignment would copy the 1 from the host
         return torch.addcmul(kernel, self.skip[:, None], now), ahead
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # the path depends on the values of the stamps
