@@ -48,7 +48,7 @@ def train(arguments: Sequence[str]) -> int:
     """Train in this process, one of two.
 
     Args:
-        arguments: at most one: the step at which the loss of the last process becomes infinite.
+        arguments: at most one: the step at which the loss of the last process becomes infinite, or ``"compile"``.
     """
     warnings.simplefilter("ignore")
     processes._SECONDS = math.inf  # so the questions do not depend on how fast this machine is
@@ -61,7 +61,9 @@ def train(arguments: Sequence[str]) -> int:
         enable_progress_bar=False, enable_model_summary=False, use_distributed_sampler=False,
         callbacks=[StopOnSigterm(), MarkSteps()],
     )  # fmt: skip
-    if arguments and trainer.global_rank == trainer.world_size - 1:
+    if arguments == ["compile"]:
+        model.net.compile(backend="aot_eager", fullgraph=True)
+    elif arguments and trainer.global_rank == trainer.world_size - 1:
         batches[int(arguments[0])] = batch._replace(x=batch.x * float("inf"))
     message = ""
     try:
@@ -75,6 +77,8 @@ def train(arguments: Sequence[str]) -> int:
     except DivergenceError:
         saved = False
     answer = Path(f"rank_{trainer.global_rank}.json")
-    answer.write_text(json.dumps({"collectives": collectives(profiled.events()), "message": message, "saved": saved}))
+    content = {"collectives": collectives(profiled.events()), "message": message, "saved": saved}
+    weights = torch.cat([weight.detach().flatten() for weight in model.parameters()])
+    answer.write_text(json.dumps({**content, "weights": weights.tolist()}))
     leave_process_group()
     return 0
