@@ -149,13 +149,17 @@ class ResidentDataset(Dataset[SequenceBatch]):
     """
 
     def __init__(self, dataset: SequenceDataset, device: torch.device) -> None:
-        parts = [
-            range(start, min(start + _RESIDENT_ROWS, len(dataset))) for start in range(0, len(dataset), _RESIDENT_ROWS)
-        ]
+        starts = range(0, len(dataset), _RESIDENT_ROWS)
+        pieces = (range(start, min(start + _RESIDENT_ROWS, len(dataset))) for start in starts)
         try:
-            made = [_move(dataset.__getitems__(part), device) for part in parts]
+            made = [_each(dataset.__getitems__(piece), lambda values: values.to(device)) for piece in pieces]
+            times = [batch.times for batch in made if batch.times is not None]
+            lengths = [batch.lengths for batch in made if batch.lengths is not None]
             self.all = SequenceBatch(
-                *(None if some[0] is None else torch.cat(some) for some in zip(*made, strict=True))
+                torch.cat([batch.x for batch in made]),
+                torch.cat([batch.y for batch in made]),
+                torch.cat(times) if times else None,
+                torch.cat(lengths) if lengths else None,
             )
         except torch.OutOfMemoryError:
             raise DataError(
@@ -167,15 +171,18 @@ class ResidentDataset(Dataset[SequenceBatch]):
         return self._length
 
     def __getitem__(self, item: int) -> SequenceBatch:
-        return SequenceBatch(*(None if values is None else values[item] for values in self.all))
+        return _each(self.all, lambda values: values[item])
 
     def __getitems__(self, items: Sequence[int]) -> SequenceBatch:
         numbers = torch.as_tensor(items).to(self.all.x.device, non_blocking=True)
-        return SequenceBatch(*(None if values is None else values[numbers] for values in self.all))
+        return _each(self.all, lambda values: values[numbers])
 
 
-def _move(batch: SequenceBatch, device: torch.device) -> SequenceBatch:
-    return SequenceBatch(*(None if values is None else values.to(device) for values in batch))
+def _each(batch: SequenceBatch, change: Callable[[Tensor], Tensor]) -> SequenceBatch:
+    """Change every tensor of a batch."""
+    times = None if batch.times is None else change(batch.times)
+    lengths = None if batch.lengths is None else change(batch.lengths)
+    return SequenceBatch(change(batch.x), change(batch.y), times, lengths)
 
 
 class WindowDataset(Dataset[SequenceBatch]):

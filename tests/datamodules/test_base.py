@@ -75,7 +75,7 @@ def test_what_cannot_stay_on_the_device_is_refused(tmp_path: Path, monkeypatch: 
 
     data = Digits(root=tmp_path, on_device=True)
     data.setup()
-    monkeypatch.setattr(datasets, "_move", full)
+    monkeypatch.setattr(datasets, "_each", full)
     with pytest.raises(DataError, match="1257 sequences do not fit into the memory of cpu; leave"):
         data.train_dataloader()
 

@@ -48,7 +48,7 @@ def train(arguments: Sequence[str]) -> int:
     """Train in this process, one of two.
 
     Args:
-        arguments: at most one: the step at which the loss of the last process becomes infinite, or ``"compile"``.
+        arguments: at most one: the step at which the loss of the last process becomes infinite.
     """
     warnings.simplefilter("ignore")
     processes._SECONDS = math.inf  # so the questions do not depend on how fast this machine is
@@ -61,9 +61,7 @@ def train(arguments: Sequence[str]) -> int:
         enable_progress_bar=False, enable_model_summary=False, use_distributed_sampler=False,
         callbacks=[StopOnSigterm(), MarkSteps()],
     )  # fmt: skip
-    if arguments == ["compile"]:
-        model.net.compile(backend="aot_eager", fullgraph=True)
-    elif arguments and trainer.global_rank == trainer.world_size - 1:
+    if arguments and trainer.global_rank == trainer.world_size - 1:
         batches[int(arguments[0])] = batch._replace(x=batch.x * float("inf"))
     message = ""
     try:
@@ -77,8 +75,6 @@ def train(arguments: Sequence[str]) -> int:
     except DivergenceError:
         saved = False
     answer = Path(f"rank_{trainer.global_rank}.json")
-    content = {"collectives": collectives(profiled.events()), "message": message, "saved": saved}
-    weights = torch.cat([weight.detach().flatten() for weight in model.parameters()])
-    answer.write_text(json.dumps({**content, "weights": weights.tolist()}))
+    answer.write_text(json.dumps({"collectives": collectives(profiled.events()), "message": message, "saved": saved}))
     leave_process_group()
     return 0

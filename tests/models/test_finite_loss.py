@@ -47,12 +47,6 @@ def test_all_processes_end_together_and_save_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.ckpt"))
 
 
-@pytest.mark.slow
-def test_processes_train_a_compiled_network(tmp_path: Path) -> None:
-    plain, compiled = two_processes(tmp_path)[0]["weights"], two_processes(tmp_path, "compile")
-    assert compiled[0]["weights"] == compiled[1]["weights"] == pytest.approx(plain, abs=1e-5)
-
-
 def test_weights_that_a_gradient_spoiled_are_not_saved(tmp_path: Path) -> None:
     """The loss of the last step is fine, its gradient is not: no later loss would show it."""
     model = CKCNN(in_channels=1, out_channels=2, task="classification", horizon=8, hidden_channels=4, num_blocks=1)

@@ -75,9 +75,12 @@ def test_the_operator_is_the_direct_sum_with_derivatives_of_both_orders(length: 
     assert torch.allclose(torch.func.vmap(partial(conv, kernel=kernel, bias=bias))(x[:, None])[:, 0], expected)
 
 
-def test_the_operator_fits_its_fake() -> None:
+def test_the_operators_fit_their_fakes() -> None:
     x, kernel = torch.randn(2, 3, 20, requires_grad=True), torch.randn(3, 20, requires_grad=True)
     torch.library.opcheck(torch.ops.ckcnn.depthwise.default, (x, kernel, None, 0, [3, 9, 20], True))
+    y, kept = torch.ops.ckcnn.depthwise(x, kernel, None, 0, [3, 9, 20], True)
+    arguments = (torch.randn_like(y).requires_grad_(), x, kernel, kept, 0, [3, 9, 20], [True, True, True])
+    torch.library.opcheck(torch.ops.ckcnn.depthwise_backward.default, arguments)
 
 
 @pytest.mark.parametrize("window", ["none", "layer", "channel"])
@@ -233,10 +236,26 @@ def test_batch_norm_networks_are_causal_in_evaluation() -> None:
     assert torch.equal(net(x)[..., :50].round(decimals=9), net(other)[..., :50].round(decimals=9))
 
 
-def test_a_network_compiles_into_one_graph() -> None:
-    net, x = make_net(readout="mean").float(), torch.randn(2, 2, 64)
-    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
-    assert torch.allclose(compiled(x), net(x), atol=1e-4)
+def test_a_network_compiles_into_one_graph_with_all_gradients() -> None:
+    torch._dynamo.reset()
+    net = make_net(readout="mean").requires_grad_()
+    compiled = torch.compile(net, fullgraph=True, backend="aot_eager", dynamic=True)
+    for batch, length in ((2, 64), (3, 41)):
+        x, results = torch.randn(batch, 2, length).double(), []
+        for run in (compiled, net):
+            y = run(x)
+            results.append([y, *torch.autograd.grad(y.square().sum(), list(net.parameters()), allow_unused=True)])
+        for ours, expected in zip(*results, strict=True):
+            assert (ours is None and expected is None) or torch.allclose(ours, expected, atol=1e-9)
+
+
+def test_a_network_is_exported_for_any_batch_and_length() -> None:
+    net = make_net(readout="mean")
+    shapes = {"x": {0: torch.export.Dim("batch", min=2, max=64), 2: torch.export.Dim("time", min=2, max=4096)}}
+    exported = torch.export.export(net, (torch.randn(3, 2, 40).double(),), dynamic_shapes=shapes)
+    for batch, length in ((2, 7), (5, 90)):
+        x = torch.randn(batch, 2, length).double()
+        assert torch.allclose(exported.module()(x), net(x), atol=1e-9)
 
 
 def test_the_penalty_counts_depthwise_layers() -> None:

@@ -58,7 +58,7 @@ class PointKernel(nn.Module):
         if p.device.type != "cpu":
             at_once = max(1, schedule_for(p.device).signal_bytes // (self.outputs * len(p) * p.element_size()))
         total = active = torch.zeros((), dtype=p.dtype, device=p.device)
-        parts = (values.split(at_once, dim=1) for values in (self.place, self.radii.clamp(*_RADII), self.weight))
+        parts = (torch.split(values, at_once, dim=1) for values in (self.place, self.radii.clamp(*_RADII), self.weight))
         for place, radii, weight in zip(*parts, strict=True):
             heights = (1 - (p - place[..., None]).abs() / radii[..., None]).relu()  # (C, points, L)
             total = total + (weight[:, None] @ heights)[:, 0]
