@@ -394,13 +394,22 @@ class Thing(Base):
             raise ValueError("size must not be 7")
 
 
+class Needy(Base):
+    """A class that cannot be made without an argument."""
+
+    def __init__(self, weight: float) -> None: ...
+
+
 THING = f"--model={__name__}.Thing"
+NEEDY = "        the following arguments are required: weight\n"
 JSONARGPARSE = [
     ("UNKNOWN_INIT_ARG", [THING, "--model.sise=3"], (f"{__name__}.Thing", "sise")),
     ("UNKNOWN_ARGUMENT", [THING, "alone"], "alone"),
     ("UNKNOWN_KEY", [THING, "--config=unknown.yaml"], "tops"),
     ("NO_CLASS", ["--model=Thong"], "Thong"),
     ("NO_SUBCLASS", ["--model=pathlib.Path"], "Base"),
+    ("CLASS_PROBLEM", [f"--model={__name__}.Needy"], (f"{__name__}.Needy", NEEDY)),
+    ("MISSING_INIT_ARG", [f"--model={__name__}.Needy"], "weight"),
     ("BAD_VALUE", [THING, "--epochs=many"], None),
     ("MISSING", [], "model"),
     ("KEY", [THING, "--model.size=x"], "model"),

@@ -63,8 +63,8 @@ def _read(path: Path) -> dict[str, Any]:
     return dict(content)
 
 
-_PARTS = ("model", "data", "trainer", "early_stopping")
-_OF_CLASSES = ("model", "data")
+_PARTS = ("model", "data", "trainer", "early_stopping", "optimizer", "lr_scheduler")
+_OF_CLASSES = ("model", "data", "optimizer", "lr_scheduler")
 
 
 def check_structure(content: Mapping[str, Any], where: str) -> None:
@@ -222,6 +222,14 @@ class Layers:
         """What they say together, over what every run shares, without the defaults of classes."""
         return reduce(merge, (layer.content for layer in self.layers), load(BASE))
 
+    def last(self, *keys: str) -> str | None:
+        """Return the one of these settings that is given last, or in the same place first; None if none is."""
+        for layer in reversed(self.with_row().layers):
+            for key in keys:
+                if value_of(layer.content, key) is not None:
+                    return key
+        return None
+
     def row(self) -> Mapping[str, Any] | None:
         """The row of the paper's tables that the settings fit: all values under its ``when`` are theirs."""
         config = self.merged()
@@ -266,8 +274,12 @@ def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
     """The second wins, key by key."""
     merged = dict(first)
     for key, value in second.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = merge(merged[key], value) if both else value
+        before = merged.get(key)
+        if isinstance(before, str) and isinstance(value, Mapping) and "class_path" not in value:
+            value = value if "init_args" in value else {"init_args": value}
+            before = {"class_path": before}  # a class, and then its arguments
+        both = isinstance(value, Mapping) and isinstance(before, Mapping)
+        merged[key] = merge(before, value) if both else value  # type: ignore[arg-type]
     return merged
 
 
@@ -286,7 +298,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for key, value in values.items():
         part, *names = key.split(".")
-        of_class = part in ("model", "data")
+        of_class = part in _OF_CLASSES
         if of_class and not names and not isinstance(value, Mapping):
             names = ["class_path"]
         elif of_class and names and names != ["class_path"]:

@@ -152,6 +152,25 @@ class KillAt(Callback):
 """
 
 
+MINE = """
+import torch
+
+class Signs(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-3, momentum=0.9):
+        super().__init__(params, {"lr": lr, "momentum": momentum})
+
+    @torch.no_grad()
+    def step(self, closure):
+        with torch.enable_grad():
+            loss = closure()
+        for group in self.param_groups:
+            for weight in group["params"]:
+                mean = self.state[weight].setdefault("mean", torch.zeros_like(weight))
+                mean.lerp_(weight.grad, 1 - group["momentum"])
+                weight.sub_(mean.sign(), alpha=group["lr"])
+        return loss
+"""
+SGD = ["--optimizer=SGD", "--optimizer.lr=0.1", "--optimizer.momentum=0.9"]
 COARSE = ["--model.schedule=one_cycle", "--trainer.limit_train_batches=9", "--data.schedule_dt=4:1,2:1,1:2"]
 
 
@@ -163,8 +182,18 @@ COARSE = ["--model.schedule=one_cycle", "--trainer.limit_train_batches=9", "--da
         (10, ["--model.schedule=constant", "--trainer.limit_train_batches=9", "--trainer.accumulate_grad_batches=4"]),
         (12, [*COARSE, "--data.num_workers=1"]),
         (17, COARSE),
+        (12, [*SGD, "--lr_scheduler=ExponentialLR", "--lr_scheduler.gamma=0.5"]),
+        (17, ["--optimizer=mine.Signs", "--model.schedule=cosine", "--model.warm_up=0.2"]),
     ],
-    ids=["one-cycle", "last batch of a limited epoch", "while gradients accumulate", "coarse", "switch of the rate"],
+    ids=[
+        "one-cycle",
+        "last batch of a limited epoch",
+        "while gradients accumulate",
+        "coarse",
+        "switch of the rate",
+        "SGD",
+        "own",
+    ],
 )
 def test_sigterm_at_any_batch(tmp_path: Path, batch: int, options: list[str]) -> None:
     """A schedule that asks for the number of steps makes the loader before the loops are restored."""
@@ -172,6 +201,8 @@ def test_sigterm_at_any_batch(tmp_path: Path, batch: int, options: list[str]) ->
     whole.mkdir()
     stopped.mkdir()
     (stopped / "kill.py").write_text(KILL)
+    for folder in (whole, stopped):
+        (folder / "mine.py").write_text(MINE)
     untouched = start(whole, *options)
     kill = ["--trainer.callbacks+=kill.KillAt", f"--trainer.callbacks.batch={batch}"]
     assert start(stopped, *options, *kill).wait() == 143

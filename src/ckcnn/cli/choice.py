@@ -17,6 +17,7 @@ from ckcnn.datamodules import SequenceDataModule
 from ckcnn.datamodules.array_file import without_labels
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.datamodules.sequences import Facts
+from ckcnn.models.optimization import planned_steps
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.presets import Layer, Layers, value_of
 from ckcnn.runs import checkpoints, lock, training_state
@@ -149,14 +150,14 @@ def check_same_cycle(choice: Choice, config: Any, model: SequenceModule) -> None
     Raises:
         ValueError: if a setting differs; the message names it.
     """
-    if choice.run is None or choice.checkpoint is None or model.schedule != "one_cycle":
+    if choice.run is None or choice.checkpoint is None or not model.has_planned_steps:
         return
     before = presets.load(choice.run.config).get("trainer") or {} if choice.run.config.is_file() else {}
     for key in _STEPS:
         if key in before and before[key] != config.trainer[key]:
             raise ValueError(
-                f"{choice.run.path} was begun with trainer.{key} {before[key]} and schedule one_cycle, now it is "
-                f"{config.trainer[key]}, and a cycle cannot be extended or shortened; {_WAYS_OUT}"
+                f"{choice.run.path} was begun with trainer.{key} {before[key]} and schedule {model.schedule}, now it "
+                f"is {config.trainer[key]}, and a cycle cannot be extended or shortened; {_WAYS_OUT}"
             )
 
 
@@ -177,6 +178,20 @@ def check_same_model(choice: Choice, model: SequenceModule) -> None:
         if key != "dt" and stored.get(key) != value:
             before = f"{choice.checkpoint} was trained with model.{key} {stored.get(key)}"
             raise ValueError(f"{before}, now it is {value}; {_WAYS_OUT}")
+    settings = model.training_settings()
+    trained = choice.content.get("training") or dict.fromkeys(settings)  # earlier versions had nothing to choose
+    for key, value in settings.items():
+        if trained.get(key) != value:
+            old, new = (_in_words(named) for named in (trained.get(key), value))
+            raise ValueError(f"{choice.checkpoint} was trained with --{key} {old}, now it is {new}; {_WAYS_OUT}")
+
+
+def _in_words(named: Any) -> str:
+    """A class and its arguments, in one line."""
+    if not isinstance(named, Mapping):
+        return "left out"
+    given = ", ".join(f"{name}={value}" for name, value in (named.get("init_args") or {}).items())
+    return f"{named.get('class_path')}({given})"
 
 
 def check_state(choice: Choice, model: SequenceModule, callbacks: Sequence[Callback]) -> None:
@@ -208,8 +223,7 @@ def _check_optimizer(model: SequenceModule, content: Mapping[str, Any]) -> None:
     for state in optimizers:
         training_state.check_optimizer(optimizer, state)
     for state in schedules:
-        steps = state.get("total_steps") if isinstance(state, Mapping) else None
-        schedule = model.make_schedule(optimizer, steps if isinstance(steps, int) and steps > 0 else 1)
+        schedule = model.make_schedule(optimizer, planned_steps(state) or 1)
         if schedule is None:
             raise training_state.StateError("lr_schedulers must be empty for a constant learning rate")
         training_state.check_schedule(schedule, state)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from argparse import SUPPRESS, ArgumentError
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +17,10 @@ from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_only
 from pytorch_lightning import Trainer
 from pytorch_lightning.callbacks import EarlyStopping
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
+from torch.optim import Optimizer
 
 from ckcnn import presets, safe_yaml
-from ckcnn.cli import predictions
+from ckcnn.cli import optimizers, predictions
 from ckcnn.cli.choice import (
     Choice,
     check_labels,
@@ -77,6 +80,8 @@ class CKCNNCLI(LightningCLI):
 
     def __init__(self, command: str, args: list[str]) -> None:
         self.command, self.layers = command, layers_of(args)
+        if command == "fit" and os.getcwd() not in sys.path:  # last, so that it hides no installed package
+            sys.path.append(os.getcwd())
         if command != "fit":
             stored = StoredSettings.of(self.layers)
             self.layers, self.stored_cache = stored.layers, stored.names_cache
@@ -113,6 +118,8 @@ class CKCNNCLI(LightningCLI):
             parser.add_argument("--output", type=str, default="predictions.csv", help="file to write, .csv or .npz")
             new = "new sequences to answer, without the training data: .npz, .h5, .csv, .ts, .wav or a folder of them"
             parser.add_argument("--input", type=str | None, help=f"{new}; ckcnn predict --input --help has its options")
+        parser.add_optimizer_args((Optimizer,))
+        parser.add_lr_scheduler_args()
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
         for fact in self._linked_facts():
             parser.link_arguments(f"data.{fact}", f"model.init_args.{fact}", apply_on="instantiate")
@@ -131,6 +138,7 @@ class CKCNNCLI(LightningCLI):
             self.config = parser.parse_args(self.layers.with_row().arguments())
         except (ArgumentError, TypeError) as error:
             raise ValueError(explain(error, self.command)) from None
+        optimizers.settle(self.config, self.layers)
         keep_whole_numbers(self.config, self.layers.with_row().merged())
         check_trainer(self.config)
         if given := [
@@ -157,6 +165,8 @@ class CKCNNCLI(LightningCLI):
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Adds what keeps the work of a run, and where it goes."""
+        if self.command == "fit":
+            optimizers.use(self.config, self.model)
         check_labels(self.command, self.datamodule)
         check_stamps(self.model, self.datamodule)
         if self.command == "fit" and self.choice.checkpoint:

@@ -6,13 +6,27 @@ import importlib
 import inspect
 import re
 
+import torch
+
 import ckcnn
 from ckcnn import datamodules
 from ckcnn.compat import jsonargparse as errors
 from ckcnn.datamodules.sequences import Facts
-from ckcnn.hints import nearest
+from ckcnn.hints import closest, nearest
 
-TOP = ("config", "model", "data", "trainer", "ckpt_path", "name", "runs", "output", "seed_everything")
+TOP = (
+    "config",
+    "model",
+    "data",
+    "trainer",
+    "optimizer",
+    "lr_scheduler",
+    "ckpt_path",
+    "name",
+    "runs",
+    "output",
+    "seed_everything",
+)
 _ALONE = (*TOP, "paper", "variants", "monitor", "early_stopping", "input")
 _FACTS = set(Facts._fields) - {"horizon"}  # the data gives them, and this one by default
 _WORDS = {
@@ -40,11 +54,13 @@ def explain(error: Exception, command: str) -> str:
 
 def _unknown_option(match: re.Match[str], text: str) -> str:
     path, option = match.groups()
-    part = _part(text)
-    flag, name = f"--{part}.{option}", path.rpartition(".")[2]
-    if option in _FACTS and part == "model":
+    part = _flag(text[: match.start()])
+    flag, name = f"{part}.{option}", path.rpartition(".")[2]
+    if flag.startswith("--model.") and flag.removeprefix("--model.") in _FACTS:
         return f"{flag} is a fact of the data and cannot be set; change the settings of the data"
-    return f"{name} has no option {flag}; {nearest(flag, _options(path, part))}"
+    if name in ("Optimizer", "LRScheduler"):
+        return f"{flag} is of a class that is not named; give it, such as {part} {_EXAMPLES[part]}"
+    return f"{name} has no option {flag}; {nearest(flag, _options(path, part.removeprefix('--')))}"
 
 
 def _unknown_flag(match: re.Match[str], text: str) -> str:
@@ -70,7 +86,7 @@ def _bad_value(match: re.Match[str], text: str) -> str:
     if named := re.search(errors.NO_SUBCLASS, rest):
         kinds.insert(0, f"the name of a {named.group(1)}, with its init_args if it has any")
     value = re.search(errors.VALUE, rest, re.DOTALL)
-    flag = f"--{key}" if "." in key or key in _ALONE else f"--{_part(text)}.{key}"
+    flag = f"--{key}" if "." in key or key in _ALONE else _flag(text)
     wanted = " or ".join(dict.fromkeys([*choices, *kinds])) or "of another kind"
     return f"{flag} must be {wanted}, got {_said(value.group(1)) if value else 'something else'}"
 
@@ -83,11 +99,41 @@ def _said(value: str) -> str:
     return value if len(value) <= 60 else f"{value[:57]}..."
 
 
+def _class_problem(match: re.Match[str], text: str) -> str:
+    """Why the innermost class cannot be made."""
+    *_, match = re.finditer(errors.CLASS_PROBLEM, text)
+    path, flag, name = match.group(1), _flag(text[: match.start()]), match.group(1).rpartition(".")[2]
+    reason = " ".join(match.group(2).split())
+    if reason.startswith("Parser key"):
+        return _bad_value(match, text)
+    if missing := re.search(errors.MISSING_INIT_ARG, reason):
+        return f"{name} needs {', '.join(f'{flag}.{one}' for one in missing.group(1).split(', '))}"
+    if package := re.search(r"Requirement '([\w-]+)[^']*' not met", reason):
+        return f"{name} needs a package that is not installed: pip install {package.group(1)}"
+    if reason.startswith("No module named"):
+        return f"{flag} {path}: {reason[0].lower()}{reason[1:]}; a class of your own lies in the working folder"
+    return f"{flag} {path}: {reason}"
+
+
+def _flag(text: str) -> str:
+    """The setting that a text is about, from its keys, outermost first."""
+    keys = [key.removeprefix("init_args.") for key in re.findall(errors.KEY, text)]
+    if keys and keys[0].split(".")[0] in TOP:
+        return f"--{'.'.join(keys)}"
+    return ".".join([f"--{_part(text)}", *keys])
+
+
 def _no_class(match: re.Match[str], text: str) -> str:
-    part, name = _part(text), match.group(1)
-    if part == "trainer":
-        flag = re.findall(errors.KEY, text)[-1]
-        return f"--{flag} must name a class of Lightning or of your own, such as package.Class, got {_said(name)}"
+    part, name, flag = _part(text), match.group(1), _flag(text)
+    inner = re.split(errors.KEY, text)[-1]
+    if part != "trainer" and any(kind in _WORDS for kind in re.findall(errors.TYPE, inner)):
+        return _bad_value(match, text)
+    if flag in _EXAMPLES:
+        known = sorted(vars(_HOMES[flag]))
+        hint = nearest(name, known) if closest(name, known) else f"such as {_EXAMPLES[flag]}, or package.Class"
+        return f"there is no {part} {_said(name)}; {hint}"
+    if part == "trainer" or "." in flag:
+        return f"{flag} must name a class of Lightning or of your own, such as package.Class, got {_said(name)}"
     known = list(ckcnn.MODELS) if part == "model" else [n for n in datamodules.__all__ if n[0].isupper()]
     return f"there is no {part} {_said(name)}; {nearest(name, known)}"
 
@@ -98,7 +144,7 @@ def _missing(match: re.Match[str], text: str) -> str:
 
 def _part(text: str) -> str:
     parts = [key.split(".")[0] for key in re.findall(errors.KEY, text)] + re.findall(r"--(\w+)", text)
-    return next((part for part in parts if part in ("model", "data", "trainer")), "model")
+    return next((part for part in parts if part in ("model", "data", "trainer", "optimizer", "lr_scheduler")), "model")
 
 
 def _options(path: str, part: str) -> list[str]:
@@ -110,11 +156,14 @@ def _options(path: str, part: str) -> list[str]:
     return sorted(f"--{part}.{name}" for name in names - {"self"} - _FACTS)
 
 
+_HOMES = {"--optimizer": torch.optim, "--lr_scheduler": torch.optim.lr_scheduler}
+_EXAMPLES = {"--optimizer": "AdamW", "--lr_scheduler": "CosineAnnealingLR"}
 _ANSWERS = (
     (errors.UNKNOWN_INIT_ARG, _unknown_option),
     (errors.UNKNOWN_ARGUMENT, _unknown_flag),
     (errors.UNKNOWN_KEY, _unknown_flag),
     (errors.NO_CLASS, _no_class),
+    (errors.CLASS_PROBLEM, _class_problem),
     (errors.BAD_VALUE, _bad_value),
     (errors.MISSING, _missing),
 )

@@ -103,6 +103,11 @@ def check_trainer(settings: Mapping[str, Any]) -> None:
             raise ValueError(f"--{name} must be {wanted}, got {in_short(value)}")
     if settings.get("trainer.barebones"):
         raise ValueError("--trainer.barebones leaves out logs and checkpoints, which every run keeps; leave it out")
+    if settings.get("trainer.enable_checkpointing") is False:
+        raise ValueError(
+            "--trainer.enable_checkpointing false keeps no checkpoint, and a run is resumed and tested from its own; "
+            "leave it out, or try a few steps with --trainer.fast_dev_run 5"
+        )
     _check_devices(settings.get("trainer.accelerator"), settings.get("trainer.devices"))
     _check_seed(settings.get("seed_everything"))
 

@@ -6,7 +6,9 @@ it allows two words, they are those of different versions.
 
 from __future__ import annotations
 
-UNKNOWN_INIT_ARG = r"class_path '([\w.]+)':.*?(?:Option|Key) '?([\w.]+)'? is not (?:accepted|expected)"
+UNKNOWN_INIT_ARG = (
+    r"class_path '([\w.]+)':(?:(?!class_path).)*?(?:Option|Key) '?([\w.]+)'? is not (?:accepted|expected)"
+)
 """A class has no such argument: the path of the class, the argument."""
 
 UNKNOWN_ARGUMENT = r"[Uu]nrecognized arguments: (\S+)"
@@ -23,6 +25,12 @@ NO_SUBCLASS = r"(?:Not a valid subclass of|does not correspond to a subclass of)
 
 BAD_VALUE = r"[Pp]arser key .*(?:Got|Given) value:"
 """A value has the wrong type; the details are found with the patterns below."""
+
+CLASS_PROBLEM = r"Problem with given class_path '([\w.]+)':\s*\n((?: {6,}[^\n]*\n?)+)"
+"""A class cannot be made: its path, and the reason with the lines below it."""
+
+MISSING_INIT_ARG = r"the following arguments are required: ([\w, ]+)"
+"""A class needs more arguments: their names, in the reason of `CLASS_PROBLEM`."""
 
 MISSING = r"arguments are required: (model|data)"
 """Nothing was given for a part: the part."""

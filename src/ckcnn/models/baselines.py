@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from ckcnn.models.ckcnn import CKCNN
-from ckcnn.models.sequence_module import Schedule, SequenceModule
+from ckcnn.models.optimization import Schedule
+from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.nn.checks import check_counts, check_fraction
 from ckcnn.nn.forecast import FromLastValue
 from ckcnn.tasks import TASKS

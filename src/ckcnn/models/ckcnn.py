@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from ckcnn.models.networks import Block, Convolution, Kernel, NetworkOptions, Omega0, Readout
+from ckcnn.models.optimization import Schedule
 from ckcnn.models.parameter_groups import parameter_groups
-from ckcnn.models.sequence_module import Schedule, SequenceModule
+from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.nn import CKConv, kernel_penalty
 from ckcnn.nn.checks import check_not_negative
 from ckcnn.nn.kernel_window import Window
@@ -65,7 +66,7 @@ class CKCNN(SequenceModule):
         window_rate: the same for the windows.
         weight_decay: of AdamW; kernel nets, windows, norms and biases have none.
         label_smoothing: of the training loss of a classifier.
-        warm_up: fraction of a one-cycle schedule in which the learning rate rises.
+        warm_up: fraction of a ``"one_cycle"`` or ``"cosine"`` schedule in which the learning rate rises.
     """
 
     convolution: ClassVar[type[CKConv]] = CKConv

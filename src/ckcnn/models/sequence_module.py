@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, cast, get_args
+from typing import Any, ClassVar, Self, cast, get_args
 
 import torch
 from pytorch_lightning import Callback, LightningModule
@@ -24,13 +24,12 @@ from ckcnn.datamodules.loading import ResumableLoader
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.datamodules.sequences import SPLITS, SequenceData, facts_of
 from ckcnn.datamodules.transforms import Statistics
-from ckcnn.models import pretrained
+from ckcnn.models import optimization, pretrained
 from ckcnn.models.finite_loss import FiniteLoss
+from ckcnn.models.optimization import FOR_ALL_STEPS, OptimizerFactory, Schedule, ScheduleFactory
 from ckcnn.nn.checks import check_choice, is_number
-from ckcnn.tasks import IGNORED, TASKS
+from ckcnn.tasks import IGNORED, TASKS, Mode
 from ckcnn.tasks.metrics import WeightedMean
-
-Schedule = Literal["plateau", "one_cycle", "constant"]
 
 
 class SequenceModule(LightningModule):
@@ -43,14 +42,15 @@ class SequenceModule(LightningModule):
         task: kind of problem, a key of `ckcnn.tasks.TASKS`.
         out_channels: classes, or values to predict.
         dt: sampling step of each split, in training samples.
-        learning_rate: of Adam; for ``"one_cycle"`` the highest one.
+        learning_rate: of Adam; the highest one of a schedule.
         schedule: ``"plateau"`` divides the learning rate by `decay` after `patience` epochs without a better value of
-            the monitored validation metric; ``"one_cycle"`` rises and falls once over all epochs.
+            the monitored validation metric; ``"one_cycle"`` rises and falls once over all epochs; ``"cosine"`` rises
+            linearly and falls as half a cosine; ``"constant"``.
         patience: epochs.
         decay: what a plateau divides the learning rate by.
         weight_decay: of AdamW; 0 is Adam.
         label_smoothing: of the training loss of a classifier.
-        warm_up: fraction of ``"one_cycle"`` in which the learning rate rises.
+        warm_up: fraction of ``"one_cycle"`` or ``"cosine"`` in which the learning rate rises.
     """
 
     takes_times: ClassVar[bool] = True  # whether `net` knows what to do with time stamps
@@ -85,12 +85,19 @@ class SequenceModule(LightningModule):
         self.register_buffer("target_std", None, persistent=False)
         self.preset: str | None = None
         self.confused: list[list[int]] | None = None  # rows are classes, columns answers, after a test
-        self.planned_steps: int | None = None  # of a one-cycle schedule, if the run is resumed
+        self.planned_steps: int | None = None  # of a schedule for all steps, if the run is resumed
+        self.optimizer_factory: OptimizerFactory | None = None
+        self.schedule_factory: ScheduleFactory | None = None
 
     @property
     def monitor(self) -> str:
         """The logged name of the metric that chooses the best epoch."""
         return f"val/{self.task.monitor}"
+
+    @property
+    def mode(self) -> Mode:
+        """Whether a good value of `monitor` is large or small."""
+        return self.task.mode
 
     @classmethod
     def for_data(cls, data: SequenceData, **options: Any) -> Self:
@@ -190,8 +197,15 @@ class SequenceModule(LightningModule):
     def on_train_epoch_end(self) -> None:
         self._log_split("train")
         for scheduler in self._schedulers():
-            if isinstance(scheduler, ReduceLROnPlateau) and self.monitor in self.trainer.callback_metrics:
-                scheduler.step(self.trainer.callback_metrics[self.monitor])
+            if isinstance(scheduler, ReduceLROnPlateau):
+                self._step_plateau(scheduler)
+
+    def _step_plateau(self, scheduler: ReduceLROnPlateau) -> None:
+        metrics, monitor = self.trainer.callback_metrics, getattr(scheduler, "monitor", None)
+        if monitor is not None and monitor not in metrics:
+            raise ValueError(f"lr_scheduler.monitor must be one of {', '.join(sorted(metrics))}, got {monitor}")
+        if (monitor or self.monitor) in metrics:  # some train without validation
+            scheduler.step(metrics[monitor or self.monitor])
 
     def on_validation_epoch_end(self) -> None:
         self._log_split("val")
@@ -206,7 +220,7 @@ class SequenceModule(LightningModule):
         """Values are computed over all processes here, so that each sample counts once."""
         mean_loss, metrics = self._meters(split)
         if split == "train":
-            self.log("learning_rate", self.optimizers().param_groups[0]["lr"])  # type: ignore[union-attr]
+            self.log("learning_rate", self.trainer.optimizers[0].param_groups[0].get("lr", math.nan))
             if (schedule := getattr(self.trainer.train_dataloader, "schedule", None)) is not None:
                 self.log("train/dt", float(schedule.step(self.current_epoch)))
         data = getattr(self.trainer, "datamodule", None)
@@ -224,42 +238,86 @@ class SequenceModule(LightningModule):
         """What the optimiser gets."""
         return [{"params": list(self.parameters()), "lr": learning_rate, "weight_decay": weight_decay}]
 
+    def optimize_with(
+        self, optimizer: OptimizerFactory | None = None, lr_scheduler: ScheduleFactory | None = None
+    ) -> Self:
+        """Take another optimizer than Adam, or another schedule than those that have a name, and return the model.
+
+        Args:
+            optimizer: its class, or a `functools.partial` with settings. It gets the groups of `parameter_groups`, and
+                the learning rate and the weight decay of the model if it does not say its own.
+            lr_scheduler: the same for the schedule, which steps after every epoch, or at every step if it is a cycle.
+
+        Example:
+            >>> from functools import partial
+            >>> from torch.optim import SGD
+            >>> from ckcnn import CKCNN
+            >>> model = CKCNN(1, 2, "classification", 8).optimize_with(partial(SGD, momentum=0.9))
+            >>> model.make_optimizer().defaults["momentum"]
+            0.9
+        """
+        self.optimizer_factory, self.schedule_factory = optimizer, lr_scheduler
+        return self
+
+    @property
+    def has_planned_steps(self) -> bool:
+        """Whether the schedule is made for the number of steps of the run."""
+        return self.schedule_factory is None and self.schedule in FOR_ALL_STEPS
+
+    def training_settings(self) -> dict[str, Any]:
+        """Return what a run must keep when it is resumed and the hyperparameters do not hold."""
+        parts = {"optimizer": self.optimizer_factory, "lr_scheduler": self.schedule_factory}
+        return {name: factory and optimization.described(factory) for name, factory in parts.items()}
+
     def configure_optimizers(self) -> OptimizerLRScheduler:
         optimizer = self.make_optimizer()
-        steps = self._steps_of_the_cycle() if self.schedule == "one_cycle" else 1
-        schedule = self.make_schedule(optimizer, steps)
+        schedule = self.make_schedule(optimizer, self._steps_of_the_run() if self.has_planned_steps else 1)
         if schedule is None:
             return optimizer
-        if isinstance(schedule, OneCycleLR):
+        if optimization.runs_each_step(schedule):
             return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": schedule, "monitor": self.monitor, "strict": False},
-        }
+        monitor = getattr(schedule, "monitor", self.monitor)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": monitor, "strict": False}}
 
-    def make_optimizer(self) -> torch.optim.Adam:
-        """Return a new optimizer of all parameters."""
-        groups = self.parameter_groups(self.learning_rate, self.weight_decay)
-        kind = torch.optim.AdamW if self.weight_decay else torch.optim.Adam
-        return kind(groups, lr=self.learning_rate, weight_decay=0.0, fused=True)
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """Return a new optimizer of all parameters.
 
-    def make_schedule(self, optimizer: torch.optim.Optimizer, steps: int = 1) -> OneCycleLR | ReduceLROnPlateau | None:
-        """Return a new schedule, for so many steps if it depends on them."""
+        Raises:
+            ValueError: if it cannot be used with the settings of the trainer.
+        """
+        given = optimization.keywords(self.optimizer_factory)
+        rate, decay = given.get("lr", self.learning_rate), given.get("weight_decay", self.weight_decay)
+        groups = self.parameter_groups(rate, decay)
+        trainer = attached_trainer(self)
+        clips = trainer is not None and bool(trainer.gradient_clip_val) and "mixed" in str(trainer.precision)
+        if self.optimizer_factory is None:
+            return optimization.adam(groups, rate, bool(decay), fused=not clips)
+        if clips and given.get("fused"):
+            raise ValueError("a fused optimizer clips no gradients in mixed precision; set --optimizer.fused false")
+        return optimization.build(self.optimizer_factory, groups, rate)
+
+    def make_schedule(self, optimizer: torch.optim.Optimizer, steps: int = 1) -> Any:
+        """Return a new schedule, for so many steps if it depends on them; None for a constant learning rate."""
+        if self.schedule_factory is not None:
+            return self.schedule_factory(optimizer)
         if self.schedule == "constant":
             return None
         if self.schedule == "one_cycle":
             rates = [group["lr"] for group in optimizer.param_groups]
-            return OneCycleLR(optimizer, rates, total_steps=steps, pct_start=self.warm_up)
-        return ReduceLROnPlateau(optimizer, self.task.mode, factor=1 / self.decay, patience=self.patience)
+            cycles = bool({"momentum", "betas"} & optimizer.defaults.keys())  # what it also changes
+            return OneCycleLR(optimizer, rates, total_steps=steps, pct_start=self.warm_up, cycle_momentum=cycles)
+        if self.schedule == "cosine":
+            return optimization.cosine(optimizer, steps, self.warm_up)
+        return ReduceLROnPlateau(optimizer, self.mode, factor=1 / self.decay, patience=self.patience)
 
-    def _steps_of_the_cycle(self) -> int:
+    def _steps_of_the_run(self) -> int:
         """All steps of the run; a run that is resumed must have as many as it was begun with."""
         steps = self.trainer.estimated_stepping_batches
         if steps == math.inf:
-            raise ValueError("schedule one_cycle needs an end: set --trainer.max_epochs, or --trainer.max_steps")
+            raise ValueError(f"schedule {self.schedule} needs an end: set --trainer.max_epochs, or --trainer.max_steps")
         if self.planned_steps not in (None, steps):
             raise ValueError(
-                f"the run was begun with schedule one_cycle over {self.planned_steps} steps, now there would be "
+                f"the run was begun with schedule {self.schedule} over {self.planned_steps} steps, now there would be "
                 f"{steps}, and a cycle cannot be extended or shortened; keep the epochs, the size of the batches and "
                 "the number of processes as they were, or leave out --ckpt_path to start a new run"
             )
@@ -341,6 +399,7 @@ class SequenceModule(LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the artefact, and what the metrics of all processes have seen of an epoch that is not over."""
         checkpoint |= {name: value for name, value in self.artefact().items() if name not in checkpoint}
+        checkpoint["training"] = self.training_settings()
         checkpoint["epoch_so_far"] = []
         for metric in self.train_metrics():
             if metric.update_count:
@@ -379,7 +438,8 @@ class SequenceModule(LightningModule):
             states = parts[self.global_rank]
         for metric, state in zip(self.train_metrics(), states, strict=False):
             restore(metric, state)
-        self.planned_steps = next((state.get("total_steps") for state in checkpoint.get("lr_schedulers", [])), None)
+        states = checkpoint.get("lr_schedulers", [])
+        self.planned_steps = next((optimization.planned_steps(state) for state in states), None)
         if "loader_position" in checkpoint:  # of an earlier version; otherwise the data module has its own
             self.trainer.datamodule.load_state_dict(checkpoint["loader_position"])  # type: ignore[attr-defined]
 

@@ -8,7 +8,16 @@ from typing import Any
 
 from torch import Tensor
 
-_MAPPINGS = ("hyper_parameters", "loops", "callbacks", "made_by", "network", "preprocessing", "loader_position")
+_MAPPINGS = (
+    "hyper_parameters",
+    "loops",
+    "callbacks",
+    "made_by",
+    "network",
+    "training",
+    "preprocessing",
+    "loader_position",
+)
 _LISTS = ("optimizer_states", "lr_schedulers", "epoch_so_far")
 _COUNTS = ("epoch", "global_step")
 

@@ -21,7 +21,8 @@ from ckcnn.datamodules.splits import cut
 from ckcnn.inference.model import TrainedModel
 from ckcnn.models.ckcnn import CKCNN
 from ckcnn.models.networks import Block, Convolution, Kernel, Omega0, Readout
-from ckcnn.models.sequence_module import Schedule, SequenceModule
+from ckcnn.models.optimization import Schedule
+from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.nn.kernel_window import Window
 from ckcnn.nn.normalization import Norm
 from ckcnn.sktime.panel import Panel, add_differences, read_panel

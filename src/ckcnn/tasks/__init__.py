@@ -19,6 +19,7 @@ from torch import Tensor
 if TYPE_CHECKING:  # torchmetrics takes its time, and not everybody who asks about a task measures something
     from torchmetrics import Metric, MetricCollection
 
+Mode = Literal["max", "min"]  # whether a good value of a metric is large or small
 IGNORED = -100  # the label of a step that does not count, torch's own `ignore_index`
 
 
@@ -47,7 +48,7 @@ class Task:
     loss: Callable[[Tensor, Tensor], Tensor]
     metrics: Callable[[int], dict[str, Metric]]
     monitor: str
-    mode: Literal["max", "min"]
+    mode: Mode
     answer: Callable[[Tensor], Tensor]
     target: Literal["class", "value"] = "class"
     every_step: bool = False
@@ -60,7 +61,7 @@ class Task:
     stops_on_loss: bool = False
 
     @property
-    def stopping(self) -> tuple[str, Literal["max", "min"]]:
+    def stopping(self) -> tuple[str, Mode]:
         """The metric that early stopping watches, and whether a good value of it is large or small."""
         return ("loss", "min") if self.stops_on_loss else (self.monitor, self.mode)
 
@@ -252,6 +253,6 @@ TASKS: dict[str, Task] = {
 }
 
 # The direction of each metric that chooses an epoch. Accuracy comes last: some tasks count it beside their own metric.
-MONITORED: dict[str, Literal["max", "min"]] = {
+MONITORED: dict[str, Mode] = {
     task.monitor: task.mode for task in sorted(TASKS.values(), key=lambda task: task.monitor == "accuracy")
 }
