@@ -213,8 +213,8 @@ def test_baselines_train_by_name(model: str, tmp_path: Path, monkeypatch: pytest
         (["--data.missing=tims"], "--data.missing must be 'mask' or 'times' or 'counts', got tims"),
         (["--data.drop_rate=30"], "drop_rate must lie in [0, 1), got 30.0; it is a fraction, so write 0.3 for 30 %"),
         (
-            ["--model.horizon=3"],
-            "--model.horizon=3 is a fact of the data and cannot be set; change the settings of the data",
+            ["--model.in_channels=3"],
+            "--model.in_channels=3 is a fact of the data and cannot be set; change the settings of the data",
         ),
         (["--config=digit"], "there is no file digit, nor a preset of this name; did you mean digits?"),
         (["--ckpt_path=nothing.ckpt"], "there is no checkpoint nothing.ckpt"),
