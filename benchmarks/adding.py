@@ -1,6 +1,6 @@
 """Where a run of the adding problem goes wrong: ``python -m benchmarks.adding RUN_FOLDER``.
 
-Tells how much of the mean square error comes from sequences whose second number stands near their end.
+Prints how much of the mean squared error comes from sequences whose second number is near their end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NEAR = 6  # steps
 
 
 def errors(net: nn.Module, batches: Iterable[SequenceBatch]) -> tuple[Tensor, Tensor]:
-    """The square error of every sequence, and how many steps before its last one the second number stands."""
+    """The square error of every sequence, and how many steps before its last one the second number is."""
     squares, lags = [], []
     with torch.no_grad():
         for batch in batches:

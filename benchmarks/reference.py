@@ -50,7 +50,7 @@ def _seconds(layer: CKConv, x: torch.Tensor) -> float:
 def rates(shared: Path) -> None:
     """Prints the accuracy on all recordings and on the test split, with the authors' grid and with ours.
 
-    The third figure is ours where samples are counted back from the last one, so that the newest is kept; the others
+    The third value is ours where samples are counted back from the last one, so that the newest is kept; the others
     are on every n-th sample from the first one on, as in the paper, the last of which is up to n - 1 samples old.
     """
     torch.set_num_threads(1)  # the machine may be busy, and threads would wait for each other

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ckcnn.datamodules.sequences import DataError, RawSequences
 from ckcnn.files import remove_orphans, replacing, replacing_path
 
-FORMAT = 1  # of the file; a cache of another one is rebuilt
+FORMAT = 1  # of the file; a cache of another version is rebuilt
 _CHUNK_BYTES = 1 << 16  # of one piece of a file, so that a long row can be read without its neighbours
 _READ_BYTES = 1 << 24
 _MARGIN = 1 << 16  # bytes for what HDF5 writes besides the values

@@ -1,4 +1,4 @@
-"""Which sequences come when, in which process, and how an interrupted epoch goes on."""
+"""Which sequences come when, in which process, and how an interrupted epoch resumes."""
 
 from __future__ import annotations
 

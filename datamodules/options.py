@@ -1,4 +1,4 @@
-"""The choices that all benchmarks share, and what a bad one is told."""
+"""The choices that all benchmarks share, and the messages for bad ones."""
 
 from __future__ import annotations
 

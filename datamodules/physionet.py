@@ -62,7 +62,7 @@ _CHUNK = 512
 class PhysioNet(SequenceDataModule):
     """75 channels by 72 hours: 34 counts of observations, 34 measurements, 5 facts on the patient, 2 flags.
 
-    Which measurements were taken tells something by itself, hence the counts (``missing: counts``, the default). The
+    Which measurements were taken is informative by itself, hence the counts (``missing: counts``, the default). The
     flags say whether the two units were recorded. Patients with fewer than three of the first 72 hours are left out.
     """
 

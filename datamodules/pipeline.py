@@ -38,7 +38,7 @@ class Pipeline:
         sporadic: number of first channels that are measured in time; the others say something of the whole sequence.
         gaps: whether the data has gaps of its own, stored as NaN.
         padding: what comes after the end of a shorter sequence: its last value, nothing, or nothing and its length.
-        missing: how missing steps are told, or None if none are missing.
+        missing: how missing steps are represented, or None if none are missing.
         order: permutation of time.
         statistics: with which to standardise, or None.
         stride: every n-th sample is kept.

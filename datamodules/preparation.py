@@ -58,7 +58,7 @@ class PreparedDataModule(LightningDataModule):
         rate: samples per second, for recordings of sound.
         vocabulary: the characters behind the tokens of text.
         spelling: what the text has in the place of characters, such as ``<eos>`` for a line break.
-        version: of `load`; a cache that another one wrote is rebuilt.
+        version: of `load`; a cache that another version wrote is rebuilt.
         may_prepare: whether files may be written; not if only a stranger's run folder says where.
         progress: told what is being done, how much of it is done, and how much there is.
     """
@@ -168,7 +168,7 @@ class PreparedDataModule(LightningDataModule):
         return caches.CacheKey({"benchmark": type(self).__name__, "version": self.version, **self.recipe()}, source)
 
     def track(self, items: Sequence[_T], what: str) -> Iterator[_T]:
-        """Goes through `items` and tells `progress` how far it is."""
+        """Iterate over `items` and report to `progress`."""
         for done, item in enumerate(items):
             self.progress(what, done, len(items))
             yield item

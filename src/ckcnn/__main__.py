@@ -28,7 +28,7 @@ COMMANDS = {
         "ckcnn.cli.export_command:main",
         "write a trained network to a file: ckcnn export RUN --output model.onnx",
     ),
-    "presets": ("ckcnn.cli.listing:main", "list the presets with their size and the paper's figure"),
+    "presets": ("ckcnn.cli.listing:main", "list the presets with their size and the paper's result"),
     "fit-kernel": ("ckcnn.kernel_fits.command:main", "fit kernel nets to functions: why kernels are made of sines"),
     "data": ("ckcnn.cli.data:main", "list the benchmarks, prepare their data, draw samples"),
 }
@@ -97,7 +97,7 @@ def _help() -> str:
             "",
             *lines,
             "",
-            "ckcnn COMMAND --help explains a command, ckcnn --version tells the version.",
+            "ckcnn COMMAND --help explains a command, ckcnn --version prints the version.",
         ]
     )
 

@@ -22,7 +22,7 @@ _ABANDONED_AFTER = 86_400.0  # seconds, for writers on other machines, which can
 def replacing(path: Path, sync: bool = True) -> Iterator[IO[bytes]]:
     """Open a file to write to, which takes the name `path` when it is safe on the disk.
 
-    Whatever happens, `path` holds the old content or the whole new one, and nothing else stays behind. The permissions
+    Whatever happens, `path` holds the old content or the whole new one, and nothing else remains. The permissions
     are those of any new file (the umask decides).
 
     Args:
@@ -104,7 +104,7 @@ def _machine() -> int:
 
 
 def check_output(path: Path, *endings: str) -> None:
-    """What ``--output`` names must be a file that can be written; told before the work begins.
+    """What ``--output`` names must be a file that can be written; checked before the work begins.
 
     Raises:
         ValueError: if it is not.

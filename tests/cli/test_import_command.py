@@ -118,7 +118,7 @@ def test_a_name_that_goes_with_another_preset(capsys: pytest.CaptureFixture[str]
 def test_a_preset_that_does_not_fit(name: str, words: str, difference: str, capsys: pytest.CaptureFixture[str]) -> None:
     message = refused(capsys, write(name), "--config", *words.split(), "--output", "x.ckpt")
     assert message.startswith(f"file.pt is another model: it has {difference}")
-    assert message.endswith("; ckcnn import --list tells what goes with it")
+    assert message.endswith("; ckcnn import --list shows its preset")
 
 
 def test_mistakes_in_the_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +131,7 @@ def test_mistakes_in_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys, "file.pt", *preset, "--output", "x.ckpt") == "there is no file file.pt"
     write("smnist")
     assert refused(capsys, "file.pt", *preset, "--output", "./file.pt") == (
-        "--output is the file to import, file.pt; choose another one"
+        "--output is the file to import, file.pt; choose another file"
     )
     assert refused(capsys, "file.pt", *preset, "--model", "GRU", "--output", "x.ckpt") == (
         "the authors' weights are for a CKCNN, got --model GRU"
@@ -142,7 +142,7 @@ def test_mistakes_in_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 def test_nothing_is_left_where_nothing_can_be_written(capsys: pytest.CaptureFixture[str]) -> None:
     Path("folder").mkdir()
     words = (write("smnist"), "--config", "smnist.yaml", "--output")
-    assert refused(capsys, *words, "folder") == "cannot write --output folder: Is a directory; choose another one"
+    assert refused(capsys, *words, "folder") == "cannot write --output folder: Is a directory; choose another file"
     assert refused(capsys, *words, "file.pt/x").startswith("cannot write --output file.pt/x: ")
 
 

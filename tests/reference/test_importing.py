@@ -106,7 +106,7 @@ def _conv(theirs: dict[str, Tensor], name: str, x: Tensor) -> Tensor:
 
 def test_what_the_file_does_not_tell_must_be_given(tmp_path: Path) -> None:
     message = refusal(saved(tmp_path, weights(TINY._replace(kind="plain"))))
-    assert message == "file.pt does not tell the length of the training sequences; give it as horizon"
+    assert message == "file.pt does not contain the length of the training sequences; give it as horizon"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_what_the_file_does_not_tell_must_be_given(tmp_path: Path) -> None:
 )
 def test_another_model_is_refused(asked: dict[str, Any], difference: str, tmp_path: Path) -> None:
     message = refusal(saved(tmp_path, weights(TINY)), **asked)
-    advice = "ckcnn import --list tells what goes with it"
+    advice = "ckcnn import --list shows its preset"
     assert message == f"file.pt is another model: it has {difference}; {advice}"
 
 

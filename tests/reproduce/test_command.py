@@ -1,4 +1,4 @@
-"""One command trains and tests what is missing, goes on where it was stopped, and leaves the rest alone."""
+"""One command trains and tests what is missing, resumes where it was stopped, and leaves the rest alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_does_what_is_missing_once(here: Path, capfd: pytest.CaptureFixture[str]
     said = capfd.readouterr().out
     names = [f"copy_memory-length=100-epochs=2-seed={seed}" for seed in (0, 1)]
     assert all(f"{name}: begins, 2 epochs at most" in said for name in names)
-    assert "the epochs of each run stand in runs/reproduce/<run>/log.txt" in said
+    assert "the epochs of each run are in runs/reproduce/<run>/log.txt" in said
     assert all("\nepoch   1  " in (here / "runs/reproduce" / name / "log.txt").read_text() for name in names)
     rows = read(here / "tables/stress.csv")
     assert [(row["seed"], row["epochs"], row["planned"], row["short"]) for row in rows] == [
@@ -92,7 +92,7 @@ def test_what_is_cut_off_is_tested_and_goes_on(here: Path) -> None:
     run = task.run()
     assert run is not None
     assert [row["epoch"] for row in run.epochs] == list(range(20))
-    assert any(f"goes on after epoch {cut}" in line for line in told)
+    assert any(f"resumes after epoch {cut}" in line for line in told)
 
 
 def test_a_failing_run_is_told_and_the_others_go_on(here: Path) -> None:

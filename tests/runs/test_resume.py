@@ -233,9 +233,9 @@ def test_a_run_that_was_good_enough_does_not_go_on(tmp_path: Path, monkeypatch: 
     [
         (
             "--model.omega_0=3",
-            "was trained with model.omega_0 50.0, now it is 3.0; leave it as it was to go on",
+            "was trained with model.omega_0 50.0, now it is 3.0; keep it as it was to resume",
         ),
-        ("--data.drop_rate=0.5", "was trained with data.drop_rate 0.0, now it is 0.5; leave it as it was to go on"),
+        ("--data.drop_rate=0.5", "was trained with data.drop_rate 0.0, now it is 0.5; keep it as it was to resume"),
         ("--model=GRU", "holds a CKCNN, not a GRU"),
     ],
 )

@@ -286,7 +286,7 @@ def test_a_stopped_search_goes_on(number: signal.Signals, code: int, capsys: pyt
 
     threading.Thread(target=interrupt).start()
     assert main(words) == code
-    assert "0 of 1 trials are done, the same command goes on" in capsys.readouterr().out
+    assert "0 of 1 trials are done, run the same command to resume" in capsys.readouterr().out
     assert [row["state"] for row in table(folder)] == ["retried", "waiting"]
     assert len(metrics_table.read(run.metrics)) < 40
     assert main(words) == 0

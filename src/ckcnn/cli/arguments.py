@@ -10,7 +10,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises instead of leaving the process, so that `main` of the package tells all mistakes in the same way."""
+    """Raises instead of leaving the process, so that `main` of the package reports all mistakes in the same way."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options})

@@ -65,7 +65,7 @@ def layers_of(arguments: Sequence[str]) -> Layers:
 def choose(command: str, config: Any, files: Sequence[Path]) -> Choice:
     """Finds what `--ckpt_path` means: a file, a run folder, ``best`` or ``last`` of the newest run.
 
-    Training starts anew without it, and also with ``last`` if there is nothing yet to go on from, so that a job
+    Training starts anew without it, and also with ``last`` if there is nothing yet to resume, so that a job
     that may be started again can always say ``last``. The other commands take the best checkpoint by default.
 
     Raises:
@@ -161,7 +161,7 @@ def check_same_cycle(choice: Choice, config: Any, model: SequenceModule) -> None
             )
 
 
-_WAYS_OUT = "leave it as it was to go on, or leave out --ckpt_path to start a new run"
+_WAYS_OUT = "keep it as it was to resume, or leave out --ckpt_path to start a new run"
 
 
 def check_same_model(choice: Choice, model: SequenceModule) -> None:

@@ -21,7 +21,7 @@ def run(command: str, argv: Sequence[str]) -> int:
     """Runs a command.
 
     Returns:
-        0, or 1 if training diverged or another process ended, or 143 if it was stopped by SIGTERM and can go on.
+        0, or 1 if training diverged or another process ended, or 143 if it was stopped by SIGTERM and can be resumed.
 
     Raises:
         ValueError: for a mistake of the user.

@@ -33,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
     if arguments.action is None:
         _list(arguments)
     elif arguments.action == "prepare":
-        for module in [_make(name, arguments) for name in arguments.names]:  # a bad name is told before the work begins
+        for module in [_make(name, arguments) for name in arguments.names]:
             _prepare(module)
     else:
         _show(arguments)
@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    # Suppressed, so that the action does not overwrite what stands before it.
+    # Suppressed, so that the action does not overwrite what comes before it.
     places = Parser(add_help=False, argument_default=argparse.SUPPRESS)
     places.add_argument("--root", help="folder of the data (default: $CKCNN_DATA, else data)")
     places.add_argument("--cache", help="folder of the prepared data (default: cache in the folder of the data)")

@@ -27,9 +27,9 @@ HELP = f"""usage: {USAGE}
 Makes a checkpoint for ckcnn test, predict and validate from weights that the paper's authors published.
 
   FILE.pt            the authors' file; nothing in it is executed
-  --config PRESET    the preset that the file belongs to, which tells what the file does not; and overlays
+  --config PRESET    the preset that the file belongs to, which knows what the file does not; and overlays
   --output FILE      the checkpoint to write
-  --list             the published files, with preset, size and the paper's figure
+  --list             the published files, with preset, size and the paper's result
   --model.omega_0 X, --data.drop_rate X, ...
                      override the preset, as in ckcnn fit
 """
@@ -48,18 +48,18 @@ def main(argv: Sequence[str]) -> int:
     make_quiet()
     path, settings = Path(argv[0]), Settings(argv[1:])
     if settings.output.exists() and path.exists() and settings.output.samefile(path):
-        raise ValueError(f"--output is the file to import, {path}; choose another one")
+        raise ValueError(f"--output is the file to import, {path}; choose another file")
     checkpoint = import_weights(path, **settings.model.hparams)
     try:
         checkpoints.save(checkpoint, settings.output)
     except OSError as error:
         raise ValueError(
-            f"cannot write --output {settings.output}: {os.strerror(error.errno or 0)}; choose another one"
+            f"cannot write --output {settings.output}: {os.strerror(error.errno or 0)}; choose another file"
         ) from None
     size = sum(tensor.numel() for tensor in checkpoint["state_dict"].values())
     print(f"{settings.output}: {size:,} parameters of {path.name}. What to do next:\n  {settings.test_command()}")
     command = published.command_of(path.name)
-    if command and command.split()[0] != settings.preset:  # not every file tells enough to refuse it
+    if command and command.split()[0] != settings.preset:  # not every file says enough to refuse it
         print(f"By its name the file goes with --config {command}, not with {settings.preset}.")
     return 0
 
@@ -68,7 +68,7 @@ class Settings(CKCNNCLI):
     """Reads a preset and flags as the other commands do, but looks for no run and makes no trainer.
 
     Args:
-        args: what stands behind the file.
+        args: what follows the file.
     """
 
     def __init__(self, args: Sequence[str]) -> None:
@@ -86,7 +86,7 @@ class Settings(CKCNNCLI):
         return self.layers.files[0].name if self.layers.files else None
 
     def test_command(self) -> str:
-        """How to score the checkpoint on the data that was told."""
+        """How to score the checkpoint on the data that was given."""
         words, kept = iter(self.words), []
         for word in words:
             if word == "--output":
@@ -107,7 +107,7 @@ class Settings(CKCNNCLI):
 
 
 def _print_list() -> None:
-    """Shows each file with its preset, its size and the paper's figure."""
+    """Shows each file with its preset, its size and the paper's result."""
     table = Table("file", "ckcnn import FILE --config ...", "parameters", "paper", box=None, pad_edge=False)
     table.columns[2].justify = "right"
     paper = dict(listing.rows())
@@ -119,6 +119,6 @@ def _print_list() -> None:
     console.print(table)
     console.print(
         "\nThey are in the folder saved of https://github.com/dwromero/ckconv. Their names round omega_0, the presets\n"
-        "have its exact value. The last file has no mask channel and belongs to no figure of the paper.",
+        "have its exact value. The last file has no mask channel and belongs to no result of the paper.",
         highlight=False,
     )

@@ -67,7 +67,7 @@ class CKCNNCLI(LightningCLI):
 
     Args:
         command: ``fit``, ``validate``, ``test`` or ``predict``.
-        args: what stands after it.
+        args: what follows it.
     """
 
     choice: Choice
@@ -157,7 +157,7 @@ class CKCNNCLI(LightningCLI):
         self.config.name, self.config.ckpt_path = self.choice.name, None
 
     def instantiate_classes(self) -> None:
-        """Makes data, model and trainer; what they refuse is told in one sentence."""
+        """Instantiate data, model and trainer; report invalid settings in one sentence."""
         try:
             super().instantiate_classes()
         except ValueError as error:
@@ -244,7 +244,7 @@ class CKCNNCLI(LightningCLI):
     @rank_zero_only
     def _report(self, metrics: dict[str, float]) -> None:
         if self.datamodule.dt["test"] != 1:
-            self.config.paper = None  # its figure is for the rate of training
+            self.config.paper = None  # its result is for the rate of training
         writing.print_table(metrics, self.config.paper)
         if self.command == "test":
             run = self._run_folder()
@@ -265,7 +265,7 @@ class CKCNNCLI(LightningCLI):
         return run
 
     def _remove_new(self) -> None:
-        """Leave nothing behind where nothing was done."""
+        """Remove the run folder if nothing was done."""
         if self.new is not None:
             self.new.remove()
 

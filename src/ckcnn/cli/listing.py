@@ -16,7 +16,7 @@ from ckcnn.formatting import readable
 def main(argv: Sequence[str]) -> int:
     """Lists the presets."""
     if argv and argv[0] in ("-h", "--help"):
-        print("usage: ckcnn presets\n\nLists the presets with their number of parameters and the figure of the paper.")
+        print("usage: ckcnn presets\n\nLists the presets with their number of parameters and the paper's result.")
         return 0
     if argv:
         raise ValueError(f"ckcnn presets takes no arguments, got {' '.join(argv)!r}")
@@ -28,14 +28,14 @@ def main(argv: Sequence[str]) -> int:
     console.print(table)
     console.print(
         f"\nThey lie in {presets.FOLDER}; a file of the same name in the working folder wins.\n"
-        f"Overlays, behind a preset: {', '.join(f'{name}.yaml' for name in presets.OVERLAYS)}.",
+        f"Overlays, after a preset: {', '.join(f'{name}.yaml' for name in presets.OVERLAYS)}.",
         highlight=False,
     )
     return 0
 
 
 def rows() -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What to write behind ``--config``, and what the paper says of it."""
+    """What to write after ``--config``, and the paper's result."""
     for name in presets.names():
         content = presets.load(presets.FOLDER / f"{name}.yaml")
         for row in content.get("variants") or [{"when": {}, "paper": content.get("paper") or {}}]:

@@ -76,7 +76,7 @@ def _unknown_flag(match: re.Match[str], text: str) -> str:
 
 
 def _bad_value(match: re.Match[str], text: str) -> str:
-    """The innermost key is the one that was wrong; what stands behind it says what it should be."""
+    """The innermost key is the one that was wrong; what follows it says what it should be."""
     key = re.findall(errors.KEY, text)[-1]
     rest = text.rpartition(f'"{key}":')[2]
     literals = re.findall(errors.LITERAL, rest)

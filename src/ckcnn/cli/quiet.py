@@ -24,7 +24,7 @@ _HARMLESS = (
 
 
 class ProgressBar(RichProgressBar):
-    """Lightning's bar without the metrics, which stand in the line of each epoch."""
+    """Lightning's bar without the metrics, which are in the line of each epoch."""
 
     def __init__(self) -> None:
         super().__init__(refresh_rate=10)

@@ -76,7 +76,7 @@ def _parser() -> Parser:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """All mistakes are told before the work begins."""
+    """All mistakes are reported before the work begins."""
     for what, names, known in (("function", options.functions, TARGETS), ("net", options.nets, NETS)):
         for name in names:
             if name not in known:

@@ -405,7 +405,7 @@ class SequenceModule(LightningModule):
             if metric.update_count:
                 with metric.sync_context(should_sync=self.trainer.world_size > 1):
                     checkpoint["epoch_so_far"].append(copy.deepcopy(metric.metric_state))
-        if self.trainer.world_size > 1:  # a sum depends on its order, so each process goes on with its own part
+        if self.trainer.world_size > 1:  # a sum depends on its order, so each process resumes with its own part
             own = [copy.deepcopy(metric.metric_state) for metric in self.train_metrics() if metric.update_count]
             parts: list[Any] = [None] * self.trainer.world_size
             torch.distributed.all_gather_object(parts, own)

@@ -105,7 +105,7 @@ class NetworkStream:
         """Continue from a state of a stream of the same network with the same number of streams and the same `dt`.
 
         Raises:
-            ValueError: if it is of another one; the stream is then as it was.
+            ValueError: if it is of another network; the stream is then unchanged.
         """
         own = {name: tuple(value.shape) for name, value in self.state_dict().items()}
         other = {name: tuple(value.shape) for name, value in state.items()}

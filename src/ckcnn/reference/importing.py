@@ -41,10 +41,10 @@ def import_weights(path: str | os.PathLike[str], omega_0: float, **arguments: An
     different = [name for name in facts if arguments.get(name) not in (None, facts[name])]
     if different:
         differences = ", ".join(f"{WORDS.get(name, name)} {facts[name]}, not {arguments[name]}" for name in different)
-        raise ValueError(f"{path} is another model: it has {differences}; ckcnn import --list tells what goes with it")
+        raise ValueError(f"{path} is another model: it has {differences}; ckcnn import --list shows its preset")
     settings = {**facts, **arguments, "omega_0": omega_0}
     if "horizon" not in settings:
-        raise ValueError(f"{path} does not tell the length of the training sequences; give it as horizon")
+        raise ValueError(f"{path} does not contain the length of the training sequences; give it as horizon")
     model = ReferenceCKCNN(**settings)
     model.load_state_dict(translate(tensors, facts))
     return {
@@ -56,6 +56,6 @@ def import_weights(path: str | os.PathLike[str], omega_0: float, **arguments: An
         "pytorch-lightning_version": version("pytorch-lightning"),
         "epoch": 0,
         "global_step": 0,
-        "optimizer_states": [],  # training can go on from here, with an optimiser that starts anew
+        "optimizer_states": [],  # training can resume from here with a new optimizer
         "lr_schedulers": [],
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-# How a file's name begins and goes on, and what to write behind --config. The numbers are with the presets.
+# How a file's name begins and continues, and what to write after --config. The numbers are with the presets.
 FILES = {
     "MNIST_perm_False_*_nohid_30_*": "smnist.yaml",
     "MNIST_perm_False_*_nohid_100_*": "smnist.yaml --config large.yaml",
@@ -29,11 +29,11 @@ FILES = {
     "SpeechCommands_mfcc_False_srtr_1_drop_70_*": "speech_raw.yaml --data.drop_rate 0.7",
     "PhysioNet_*": "physionet.yaml",
 }
-# Trained before there was a mask channel and not in the paper; its exact omega_0 was never told.
+# Trained before there was a mask channel and not in the paper; its exact omega_0 was never published.
 STALE = {"CharTrajectories_srtr_1_drop_30_*_11.46_*": "character_trajectories.yaml --model.omega_0 11.46"}
 
 
 def command_of(name: str) -> str | None:
-    """What goes behind --config for a file that still has its published name."""
+    """What goes after --config for a file that still has its published name."""
     known = FILES | STALE
     return next((command for pattern, command in known.items() if fnmatchcase(name, pattern)), None)

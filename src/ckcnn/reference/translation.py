@@ -12,7 +12,7 @@ _CONVS = [f"backbone.{block}.cconv{layer}" for block in (0, 1) for layer in (1, 
 
 
 def recognise(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The arguments of `ReferenceCKCNN` that the authors' tensors tell.
+    """The arguments of `ReferenceCKCNN` that the authors' tensors imply.
 
     There are three kinds of files: with the training length, with the kernels as they were last sampled, with neither.
 

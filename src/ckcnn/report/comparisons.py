@@ -51,7 +51,7 @@ def by_rate(runs: Sequence[Run]) -> Chart | None:
 
 
 def by_drop(runs: Sequence[Run]) -> Chart | None:
-    """The runs of one model with different dropped fractions, and the paper's figures for them."""
+    """The runs of one model with different dropped fractions, and the paper's results for them."""
     groups: dict[tuple[str, str], dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
     paper: dict[float, float] = {}
     for run in runs:
@@ -63,7 +63,7 @@ def by_drop(runs: Sequence[Run]) -> Chart | None:
             if run.paper is not None and test is run.test:
                 paper[drop_rate] = run.paper
     whole = {model: scores[0.0] for (model, _), scores in groups.items() if 0.0 in scores}
-    for (model, _), scores in groups.items():  # without gaps it does not matter how they would be told
+    for (model, _), scores in groups.items():  # without gaps it does not matter how they would be represented
         if model in whole:
             scores[0.0] = whole[model]
     lines = [

@@ -1,4 +1,4 @@
-"""What the page tells of one run: a row of the table, and the charts below it."""
+"""What the page shows of one run: a row of the table, and the charts below it."""
 
 from __future__ import annotations
 

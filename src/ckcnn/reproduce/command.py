@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     """Lists the tables, writes a job array, or does what is missing and writes the tables.
 
     Returns:
-        0, or 1 if a run failed, 130 or 143 if it was stopped by a signal and can go on.
+        0, or 1 if a run failed, 130 or 143 if it was stopped by a signal and can be resumed.
     """
     if list(argv[:1]) == ["archive"]:
         from ckcnn.archive import command  # it needs sktime, which the paper's tables do not
@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
                 f"--job must be in 0 ... {len(jobs) - 1}, the trainings of these tables, got {options.job}"
             )
         jobs = [jobs[options.job]]
-    # A mistake in the other options is told at once.
+    # A mistake in the other options is reported at once.
     WeightlessRehearsal("fit", [*jobs[0].training.arguments(), *others])
     return _reproduce(tables, jobs, options, others, console)
 
@@ -71,8 +71,8 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(
         prog="ckcnn reproduce",
-        description="Trains and tests what the paper's tables need, and writes them with our figures beside the "
-        "paper's. What is done is not done again, what was cut off goes on. Other options are those of ckcnn fit, for "
+        description="Trains and tests what the paper's tables need, and writes them with our results beside the "
+        "paper's. Finished runs are skipped, interrupted runs resume. Other options are those of ckcnn fit, for "
         "every run.",
         epilog="example: ckcnn reproduce resolution --only ct --workers 2 --budget 90m; "
         "ckcnn reproduce archive --help for the UEA and UCR archives",
@@ -88,7 +88,7 @@ def _parser() -> Parser:
         "--budget", type=seconds, default=math.inf, metavar="TIME", help="end after this time: 90m, 12h"
     )
     parser.add_argument("--epochs-scale", type=float, default=1.0, metavar="X", help="fraction of the epochs")
-    parser.add_argument("--overlays", nargs="+", default=[], metavar="NAME", help="behind every preset, such as fast")
+    parser.add_argument("--overlays", nargs="+", default=[], metavar="NAME", help="added to every preset, such as fast")
     parser.add_argument("--workers", type=int, default=1, help="runs side by side (default: 1)")
     parser.add_argument("--runs", type=Path, default=Path("runs/reproduce"), help="folder of the runs")
     parser.add_argument("--output", type=Path, default=Path("tables"), help="folder of the tables (default: tables)")
@@ -98,7 +98,7 @@ def _parser() -> Parser:
 
 
 def _tables(options: argparse.Namespace, changes: Mapping[str, Any]) -> list[Table]:
-    """The tables that were asked for, or the part of them; mistakes are told before anything is done."""
+    """The tables that were asked for, or the part of them; mistakes are reported before anything is done."""
     for name in options.tables:
         if name not in (*TABLES, "all"):
             raise ValueError(f"there is no table {name!r}; {nearest(name, (*TABLES, 'all'), 'tables')}")
@@ -178,7 +178,7 @@ def _reproduce(
 ) -> int:
     stop = Stop.after(options.budget)
     processes.warm_up()
-    console.print(f"the epochs of each run stand in {options.runs}/<run>/log.txt", markup=False)
+    console.print(f"the epochs of each run are in {options.runs}/<run>/log.txt", markup=False)
     every = jobs_of([table.whole() for table in tables], options.seeds, options.runs, options.epochs_scale)
 
     def tell(line: str) -> None:
@@ -198,7 +198,7 @@ def _reproduce(
         runner.run(jobs)
     written = [str(path) for table in tables for path in output.write(table, every, options.output)]
     if stop.reason:
-        console.print(f"{stop.reason}; the same command goes on")
+        console.print(f"{stop.reason}; run the same command to resume")
     console.print(f"written: {', '.join(written)}")
     return stop.exit_code() or int(bool(runner.failures))
 

@@ -14,7 +14,7 @@ class Training:
     Attributes:
         preset: its name.
         options: settings that differ from it, such as ``{"data.train_dt": 2}``.
-        overlays: configurations behind the preset.
+        overlays: configurations after the preset.
     """
 
     preset: str
@@ -40,12 +40,12 @@ class Cell:
     """One figure of a table.
 
     Attributes:
-        row: where it stands.
-        column: where it stands.
+        row: of the table.
+        column: of the table.
         benchmark: short name of the data, for ``--only``.
         training: the run that it is of.
         metric: what is reported.
-        paper: the figure of the paper, if it has one.
+        paper: the paper's result, if there is one.
         solved: whether the paper says that the problem was solved, where it says no more.
         test_dt: the sampling step of the test, if it is not that of training.
     """
@@ -76,7 +76,7 @@ class Table:
 
     Attributes:
         name: on the command line.
-        title: what it shows, and where it stands in the paper.
+        title: what it shows, and where it is in the paper.
         cells: row by row.
         remark: what to know about it.
         all_cells: the same with those that are not asked for, if it is a part of a table.
@@ -105,7 +105,7 @@ class Table:
         return replace(self, cells=self.all_cells or self.cells, all_cells=())
 
     def changed(self, overlays: Sequence[str], options: Mapping[str, Any]) -> Table:
-        """The same table, trained in another way: configurations behind the presets, and settings of all trainings."""
+        """The same table, trained in another way: configurations after the presets, and settings of all trainings."""
         if not overlays and not options:
             return self
 
@@ -125,7 +125,7 @@ class Table:
 
 
 def short_names(options: Mapping[str, Any]) -> list[str]:
-    """Settings as they stand in names of runs and tables; the seed of the data is told from that of the training.
+    """Settings as they appear in names of runs and tables; the seed of the data is kept apart.
 
     Example:
         >>> short_names({"data.train_dt": 2, "model": "GRU", "data.seed": 1})

@@ -25,7 +25,7 @@ from ckcnn.tasks import TASKS
 _STEPS = 3
 _ENOUGH = 2.0  # seconds; a step that takes longer is measured once
 _MODEL = ("class_path", "hidden_channels", "num_blocks", "kernel")  # settings that the time of a step depends on
-_YARDSTICK = Training("character_trajectories")  # short to measure; it tells how fast a machine is
+_YARDSTICK = Training("character_trajectories")  # short to measure; it shows how fast a machine is
 
 # A training step on two cores of an AMD EPYC takes this many seconds for each sample of a batch, two blocks of 30
 # channels. The four shapes of CKCNN in the README are within 30 % of it, and the baselines take so many times as long.

@@ -49,12 +49,12 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Of its run; one that is cut short is another one."""
+        """Of its run; one that is cut short has another name."""
         short = f"-epochs={self.epochs}" if self.epochs < self.planned else ""
         return f"{self.training.name}{short}-seed={self.seed}"
 
     def fit(self) -> list[str]:
-        """The command that trains it, or goes on with it."""
+        """The command that trains or resumes it."""
         cut = [f"--trainer.max_epochs={self.epochs}"] if self.epochs < self.planned else []
         place = [f"--seed_everything={self.seed}", f"--runs={self.runs}", f"--name={self.name}", "--ckpt_path=last"]
         return ["fit", *self.training.arguments(), *cut, *place]

@@ -69,7 +69,7 @@ class Runner:
                 self._train(job, title, share)
                 self._test(job, title, share)
         except Timeout:
-            self.tell(f"{title}: another process is at it")
+            self.tell(f"{title}: another process is working on it")
         except ValueError as error:  # a broken file in the run folder
             self._fail(job, title, str(error))
 
@@ -77,7 +77,7 @@ class Runner:
         run = job.run()
         if run is not None and job.is_finished(run):
             return
-        begun = f"goes on after epoch {len(run.epochs)}" if run is not None and run.epochs else "begins"
+        begun = f"resumes after epoch {len(run.epochs)}" if run is not None and run.epochs else "begins"
         self.tell(f"{title}: {begun}, {count(job.epochs, 'epoch')} at most")
         reason = self._command([*job.fit(), "--trainer.enable_progress_bar=false"], job, share)
         run = job.run()
@@ -101,7 +101,7 @@ class Runner:
             self.tell(f"{title}: {outcome(run, cells)}")
 
     def _command(self, words: Sequence[str], job: Job, share: Mapping[str, str], to_the_end: bool = False) -> str:
-        """Runs a command of ``ckcnn``; returns why it failed, or nothing, also if it was stopped and can go on."""
+        """Runs a command of ``ckcnn``; returns why it failed, or nothing, also if it was stopped and can be resumed."""
         log: Path = job.runs / job.name / "log.txt"
         process = CommandProcess.start([*words, *self.others], log, {**alone(os.environ), **share}, self.threads)
         try:
@@ -119,7 +119,7 @@ class Runner:
 
 
 def outcome(run: Run, cells: Sequence[Cell]) -> str:
-    """What a run gave at the rate that it was trained at, or at the first of the others, beside the paper's figure."""
+    """What a run gave at the rate that it was trained at, or at the first of the others, beside the paper's result."""
     cell = next((cell for cell in cells if cell.step == cell.training_step), cells[0])
     test = result_of(run, cell)
     ours = None if test is None else test["metrics"].get(f"test/{cell.metric}")

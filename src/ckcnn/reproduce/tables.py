@@ -59,7 +59,7 @@ _DEPTH_REMARK = (
 )
 _NONLINEARITY_REMARK = "The column ct is ours; the paper has only its sine."
 _IRREGULAR_REMARK = (
-    "As in the paper, dropped samples are zero and one more channel tells which they are; in the rows of time stamps, "
+    "As in the paper, dropped samples are zero and one more channel marks them; in the rows of time stamps, "
     "which are ours, they are left out, and the layer gets the times of the others."
 )
 

@@ -1,4 +1,4 @@
-"""What runs have left behind, to look at: run folders and searches are read here, and nothing is trained."""
+"""Run folders and searches, read for inspection; nothing is trained here."""
 
 from ckcnn.results.picking import pick_pair, pick_run, pick_search
 from ckcnn.results.reading import Results, Run, load

@@ -202,7 +202,7 @@ def _find(top: Path, left: list[int]) -> Iterator[Path]:
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    """Puts ``version_10`` behind ``version_9``."""
+    """Sort ``version_10`` after ``version_9``."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
 
 

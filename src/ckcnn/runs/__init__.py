@@ -1,1 +1,1 @@
-"""What a run leaves behind: its folder, checkpoints, metrics, callbacks and results."""
+"""What a run writes: its folder, checkpoints, metrics, callbacks and results."""

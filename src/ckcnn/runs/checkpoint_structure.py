@@ -69,7 +69,7 @@ def _check_kinds(content: Mapping[str, Any], path: Path) -> None:
 
 
 def _kind(value: Any) -> str:
-    """The kind of a value that should have been another one."""
+    """The kind of a value that should have been different."""
     if isinstance(value, Mapping):
         return "other values by name"
     kinds = {bool: "a truth value", int: "a number", float: "a number", str: "a text", list: "a list"}

@@ -43,7 +43,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def why_finished(content: Mapping[str, Any], max_epochs: int | None, max_steps: int) -> str | None:
-    """Return why a run of so many epochs or steps at most has nothing left to do; None if it can go on.
+    """Return why a run of so many epochs or steps at most has nothing left to do; None if it can be resumed.
 
     Args:
         content: of its last checkpoint.

@@ -1,4 +1,4 @@
-"""What a run tells of each epoch: a row in ``metrics.csv`` and a line for people and the logs of a cluster."""
+"""What a run reports of each epoch: a row in ``metrics.csv`` and a line for people and the logs of a cluster."""
 
 from __future__ import annotations
 

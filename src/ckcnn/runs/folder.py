@@ -30,7 +30,7 @@ class RunFolder:
 
     @property
     def last(self) -> Path:
-        """Where training goes on."""
+        """Where training resumes from."""
         return self.checkpoints / "last.ckpt"
 
     @property
@@ -118,7 +118,7 @@ class RunFolder:
         for folder in (*reversed(parent.parents), parent):
             if (folder.is_symlink() or folder.exists()) and not folder.is_dir():
                 kind = f"a link to {folder.readlink()}, which is no folder" if folder.is_symlink() else "a file"
-                raise ValueError(f"{folder} is {kind}; make it a folder, or give another one with --runs")
+                raise ValueError(f"{folder} is {kind}; make it a folder, or give another folder with --runs")
         made = tuple(folder for folder in (parent, *parent.parents) if not folder.exists())
         parent.mkdir(parents=True, exist_ok=True)
         number = max((run.version for run in RunFolder.all(parent)), default=-1) + 1

@@ -28,7 +28,7 @@ def rank(value: float, loss: float, mode: Mode) -> tuple[float, float]:
 
 
 def is_as_good(value: float, other: float, mode: Mode) -> bool:
-    """Return whether a value is at least as good as another one."""
+    """Return whether a value is at least as good as another."""
     return rank(value, 0.0, mode) <= rank(other, 0.0, mode)
 
 

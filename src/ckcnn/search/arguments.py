@@ -27,7 +27,7 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = _parser()
     options, others = parser.parse_known_args(list(argv))
     if found := [word for word in others if word.split("=")[0] == "--ckpt_path"]:
-        raise ValueError(f"{found[0]} is not for a search: trials start anew; the same command goes on with the study")
+        raise ValueError(f"{found[0]} is not for a search: trials start anew; run the same command to resume the study")
     if unknown := [word for word in others if re.match(r"--\w+(=|$)", word) and word[2:].split("=")[0] not in _OF_FIT]:
         own = re.findall(r"--\w+", parser.format_usage())  # argparse has no other public list of its options
         known = ["--help", *own, *(f"--{name}" for name in _OF_FIT)]
@@ -43,7 +43,7 @@ def _parser() -> Parser:
         prog="ckcnn search",
         description="Looks for the omega_0, and other settings, with the best validation metric. Every option of ckcnn "
         "fit (--config, --trainer.max_epochs, --data.drop_rate ...) holds for every trial; the test set stays unseen. "
-        "The same command goes on where it was stopped; on several machines with one --storage, they share the work.",
+        "The same command resumes a search; on several machines with one --storage, they share the work.",
         epilog="example: ckcnn search --config pmnist.yaml --trials 100 --workers 4 --budget 12h",
     )
     search = parser.add_argument_group("what to search")

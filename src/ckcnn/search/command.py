@@ -1,4 +1,4 @@
-"""The function behind ``ckcnn search``."""
+"""The function of ``ckcnn search``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     """Runs a search.
 
     Returns:
-        0, or 1 if no trial has a value, 130 or 143 if it was stopped by a signal and can go on.
+        0, or 1 if no trial has a value, 130 or 143 if it was stopped by a signal and can be resumed.
 
     Raises:
         ValueError: for a mistake of the user, before anything is trained.
@@ -151,7 +151,7 @@ def _report(
     outcome.show(console)
     if stop.reason:
         done = f"{outcome.count('complete', 'pruned', 'failed')} of {options.trials} trials are done"
-        console.print(f"{stop.reason}; {done}, the same command goes on", markup=False)
+        console.print(f"{stop.reason}; {done}, run the same command to resume", markup=False)
     console.print(f"\nwritten: {', '.join(map(str, files))}")
     if outcome.ranked():
         train = shlex.join(["ckcnn", "fit", *others, "--config", str(folder / "best.yaml")])

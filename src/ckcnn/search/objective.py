@@ -28,7 +28,7 @@ class TrialFailed(Exception):  # noqa: N818
 
 
 class TrialInterrupted(Exception):  # noqa: N818
-    """A trial that was stopped with the search and is to go on with it."""
+    """A trial that was stopped with the search and resumes with it."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What a search leaves behind: ``search.csv``, ``omega_0.png``, ``best.yaml``, and a table to look at."""
+"""What a search writes: ``search.csv``, ``omega_0.png``, ``best.yaml``, and a table to look at."""
 
 from __future__ import annotations
 

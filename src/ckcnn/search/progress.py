@@ -83,7 +83,7 @@ class Progress:
         return ", ".join(words)
 
     def seconds_left(self, trials: int) -> float:
-        """How long the rest will take if it goes on like this, or until the budget ends; NaN if nothing is known."""
+        """How long the rest will take at this pace, or until the budget ends; NaN if nothing is known."""
         ended = [trial for trial in self.outcome.trials if trial.duration and trial.state != TrialState.FAIL]
         if not ended or trials <= 0:
             return math.nan

@@ -100,7 +100,7 @@ class JournalWithHeartbeat(HeartbeatJournal):
 
 
 def retry(study: optuna.Study, trial: FrozenTrial) -> None:
-    """Puts a trial that did not end by itself in the queue again; it will go on from its last checkpoint."""
+    """Puts a trial that did not end by itself in the queue again; it will resume from its last checkpoint."""
     deaths = trial.user_attrs.get("deaths", 0) + ("interrupted" not in trial.user_attrs)
     if deaths > _DEATHS:
         return

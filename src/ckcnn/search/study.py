@@ -1,4 +1,4 @@
-"""The study of a search: made once, and gone on with only for the same question."""
+"""The study of a search: created once, and resumed only for the same question."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def open_study(
     """The study of this name: a new one, or one that was made for the same question.
 
     Raises:
-        ValueError: if it was made for another one; the message says what differs.
+        ValueError: if it was created for another question; the message says what differs.
     """
     try:
         study = _open(name, storage, sampler, pruner, monitor, mode, question)
@@ -60,7 +60,7 @@ def open_study(
         if before.get(key) != question.get(key):
             raise ValueError(
                 f"the study {name} was made for {key} {_said(before.get(key))}, now it is {_said(question.get(key))}; "
-                "leave it as it was to go on, or give another --name"
+                "keep it as it was to resume, or start a new study with --name"
             )
     return study
 

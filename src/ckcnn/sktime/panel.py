@@ -31,7 +31,7 @@ def read_panel(series: NDArray[Any] | Sequence[Any], channels: int | None = None
         channels: how many there must be, if that is known.
 
     Raises:
-        ValueError: if a value is infinite, a series has no step, or the number of channels is another one.
+        ValueError: if a value is infinite, a series has no step, or the number of channels differs.
     """
     if isinstance(series, np.ndarray):
         panel = Panel(_values(series), None)

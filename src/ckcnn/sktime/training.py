@@ -1,4 +1,4 @@
-"""Trains a model on data in memory with Lightning's Trainer; leaves no file behind."""
+"""Trains a model on data in memory with Lightning's Trainer; writes no file."""
 
 from __future__ import annotations
 

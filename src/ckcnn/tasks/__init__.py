@@ -71,7 +71,7 @@ class Task:
 
     @property
     def ignored(self) -> float:
-        """What stands in a target, or an answer, that does not count."""
+        """The value of a target, or an answer, that does not count."""
         return math.nan if self.target == "value" else IGNORED
 
     def counted(self, target: Tensor) -> Tensor:
