@@ -35,6 +35,7 @@ myst_heading_anchors = 3
 myst_enable_extensions = ["dollarmath"]
 html_math_renderer = "mathml"  # browsers draw it themselves, so a page fetches nothing
 html_theme = "furo"
+html_static_path, html_css_files = ["static"], ["equations.css"]
 html_title = "ckcnn"
 html_copy_source = False
 html_show_sphinx = html_show_copyright = False
