@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import torch
 from pytorch_lightning import Trainer
 
 import ckcnn
+from ckcnn.__main__ import main
 from ckcnn.cli import predictions
-from ckcnn.datamodules import Arrays, SequenceDataModule, Series
+from ckcnn.datamodules import Arrays, SequenceDataModule, Series, SktimeSeries
 from ckcnn.datamodules.datasets import SequenceDataset
 from ckcnn.datamodules.sequence_files import Recording
 from ckcnn.inference import TrainedModel
@@ -144,3 +146,19 @@ def test_an_exported_forecast_has_its_own_units(tmp_path: Path) -> None:
     (values,) = graph(x)
     assert torch.allclose(values, model.predict(x), rtol=1e-5)
     assert values.shape == (1, 1, 4)
+
+
+def test_a_forecast_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    series = "--data SktimeSeries --data.series airline --data.window 24 --data.ahead 3 --data.period 12"
+    quick = "--model.hidden_channels 4 --model.dropout 0.1 --trainer.max_epochs 1 --trainer.accelerator cpu"
+    assert main(f"fit --name air {series} --model CKCNN {quick} --trainer.enable_progress_bar false".split()) == 0
+    assert main(["test", "--ckpt_path", "runs/air/version_0", "--trainer.enable_progress_bar", "false"]) == 0
+    metrics = json.loads(Path("runs/air/version_0/results.json").read_text())["metrics"]
+    data = SktimeSeries("airline", window=24, ahead=3, period=12)
+    data.setup()
+    x, y = _test_split(data)
+    values = ckcnn.load("runs/air/version_0").predict(x)
+    assert metrics["test/mae"] == pytest.approx(np.abs(values - y).mean(), rel=1e-4), "passengers, as in the data"
+    assert metrics["test/naive_mae"] == pytest.approx(data.reference_scores("test")["naive_mae"])
+    assert 300 < values.mean() < 700
