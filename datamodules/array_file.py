@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ckcnn.datamodules.sequences import SPLITS, DataError, split_codes
+from ckcnn.hints import in_short
 from ckcnn.memory import check_room
 
+MOST_TIME = 1e30  # of a stamp: with larger ones, products overflow
 _HDF5 = (".h5", ".hdf5")
 _TABLES = (".csv", ".ts")
 
@@ -91,7 +93,7 @@ def read_array(arrays: Mapping[str, Any], name: str, path: Path) -> NDArray[Any]
         raise DataError(f"{wanted} with one entry per sequence, got the single value {array.item()!r}")
     if array.dtype.kind not in "biufUSO" or (array.dtype.kind == "O" and not is_text(array)):
         raise DataError(f"{wanted}, got {_kind(array.dtype)}")
-    return array
+    return array.astype(np.float64) if array.dtype.kind == "f" and array.dtype.itemsize > 8 else array  # torch has none
 
 
 def _kind(dtype: Any) -> str:
@@ -169,7 +171,7 @@ def check_lengths(lengths: NDArray[Any], time: int, path: Path) -> NDArray[np.in
 def check_values(name: str, values: NDArray[Any], valid: NDArray[np.bool_], start: int, path: Path) -> None:
     """All values ``(N, ..., T)`` in valid steps ``(N, T)`` must fit float32; `start` is the number of the first row."""
     wide = valid if values.ndim == 2 else valid[:, None]
-    most = np.finfo(np.float32 if name == "x" else np.float64).max
+    most = np.finfo(np.float32).max if name == "x" else MOST_TIME
     bad = np.argwhere(~(np.abs(values) <= most) & wide)
     if len(bad):
         row, *channel, step = bad[0]
@@ -265,6 +267,8 @@ def name_classes(y: NDArray[Any], names: Sequence[str] | None, path: Path) -> tu
         DataError: if a label has no name, or there is only one class.
     """
     if y.dtype.kind != "U":
+        if names and y.dtype.kind in "iu" and y.size and int(y.max()) >= len(names):
+            raise DataError(f"{path}: classes must name all classes 0 ... {int(y.max())} of y, got {len(names)} names")
         return y, tuple(names or ())
     found = set(y.tolist())
     known = list(names) if names else sorted(found, key=int if all(name.isdecimal() for name in found) else None)
@@ -284,4 +288,12 @@ def read_names(path: Path, name: str) -> list[str] | None:
         array = read_array(arrays, name, path)
     if array.ndim != 1 or not is_text(array):
         raise DataError(f"{path}: {name} must be a list of names, got {array.dtype} {array.shape}")
-    return as_text(array).tolist()
+    names: list[str] = as_text(array).tolist()
+    check_different(f"{path}: {name}", names)
+    return names
+
+
+def check_different(what: str, names: Sequence[str]) -> None:
+    """Names must differ from each other."""
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise DataError(f"{what} must be different names, got {in_short(twice)} twice")

@@ -23,6 +23,7 @@ from ckcnn.tasks import TASKS
 
 _TASKS = [name for name, task in TASKS.items() if not task.from_tokens and not task.ahead]
 _CHUNK_BYTES = 1 << 26
+_FEW_CLASSES = 1000  # numbers with larger gaps are no numbers of classes
 _USUAL_STEP = 10.0  # a median gap of more samples, or less than its inverse, is probably another unit
 
 
@@ -71,6 +72,7 @@ class Arrays(SequenceDataModule):
             check_choice("task", task, _TASKS)
         if isinstance(classes, str) or any(not isinstance(name, str) for name in classes or ()):
             raise ValueError(f"classes must be a list of names, such as [no, yes] in quotes, got {classes!r}")
+        array_file.check_different("classes", classes or ())
         names = list(classes) if classes else array_file.read_names(self.path, "classes")
         labels = array_file.read_labels(self.path, task == "step_regression")
         self._labels: NDArray[Any] | None = None
@@ -87,6 +89,11 @@ class Arrays(SequenceDataModule):
             _check_fits(self.path, self._labels, self.task, self.length)
         self.standardise_targets = standardise_targets
         super().__init__(**shared)
+        if self.channel_names and len(self.channel_names) != self.channels:
+            raise DataError(
+                f"{self.path}: channel_names must name the {self.channels} channels of x, "
+                f"got {len(self.channel_names)} names"
+            )
 
     @cached_property
     def channels(self) -> int:  # type: ignore[override]
@@ -108,7 +115,13 @@ class Arrays(SequenceDataModule):
             return max(1, len(self.classes))  # the trained model knows
         if task.target == "value" or task.many_labels:
             return int(self._labels.shape[1])
-        return max(int(self._labels.max()) + 1, len(self.classes))
+        classes = max(int(self._labels.max()) + 1, len(self.classes))
+        if classes > max(_FEW_CLASSES, self._labels.size):
+            raise DataError(
+                f"{self.path}: y must number its classes 0, 1, 2 and so on, got class {classes - 1} "
+                f"among {self._labels.size} labels; number them anew, or give names instead"
+            )
+        return classes
 
     @cached_property
     def stamped(self) -> bool:  # type: ignore[override]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ckcnn.datamodules.sequences import DataError
 
+_STREAMED = 0x7FFFFFF0  # what writers that cannot go back give for the size, and more
 _IDX_UBYTE = 0x08  # the type code of unsigned bytes in an idx file
 _PICKLE_NAMES = {
     ("numpy.core.multiarray", "_reconstruct"),
@@ -92,6 +93,7 @@ def read_wav(path: Path, rate: int) -> NDArray[np.int16]:
     """The samples of a mono WAV file with 16 bits, without FFmpeg."""
     import soundfile
 
+    check_whole_wav(path)
     try:
         samples, found = soundfile.read(path, dtype="int16")
     except soundfile.LibsndfileError as error:
@@ -100,6 +102,26 @@ def read_wav(path: Path, rate: int) -> NDArray[np.int16]:
         channels = 1 if samples.ndim == 1 else samples.shape[1]
         raise DataError(f"{path} must be mono at {rate} Hz, got {channels} channel(s) at {found} Hz; resample it")
     return samples
+
+
+def check_whole_wav(path: Path) -> None:
+    """A recording must not be cut short, which libsndfile takes for a shorter one.
+
+    Raises:
+        DataError: if it has fewer bytes than it says; a stream that ended without saying how many it has is left alone.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if file.read(12)[8:] != b"WAVE":
+            return
+        while len(chunk := file.read(8)) == 8:
+            name, length = struct.unpack("<4sI", chunk)
+            end = file.tell() + length
+            if name == b"data":
+                if size < end and length < _STREAMED:
+                    raise DataError(f"{path} is cut short: it has {size} bytes, expected {end}; write it again")
+                return
+            file.seek(end + length % 2)
 
 
 def read_psv_archive(path: Path, columns: Sequence[str], entries: Sequence[str]) -> list[NDArray[np.float32]]:

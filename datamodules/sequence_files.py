@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ckcnn.datamodules import array_file
+from ckcnn.datamodules.readers import check_whole_wav
 from ckcnn.datamodules.sequences import DataError
+from ckcnn.hints import in_short
 from ckcnn.memory import check_room
 
 _CHUNK_ROWS = 100_000  # of a table, read together
@@ -50,6 +52,7 @@ class Columns:
         label: what the sequence is.
         split: of the sequence, for training.
         channels: the channels in their order, if it is known and the table has them by name.
+        required: columns that must be there.
     """
 
     sequence: str = "sequence"
@@ -57,6 +60,7 @@ class Columns:
     label: str = "label"
     split: str = "split"
     channels: Sequence[str] = ()
+    required: Sequence[str] = ()
 
     def channels_of(self, names: Sequence[str]) -> list[str]:
         """Return the channels of a table with these columns."""
@@ -131,6 +135,9 @@ def _arrays(path: Path) -> Iterator[Recording]:
             small["lengths"] = array_file.check_lengths(small["lengths"], time, path)
         if "times" in small:
             array_file.check_times(small["times"], (total, time), path)
+            valid = np.arange(time) < small.get("lengths", np.full(total, time))[:, None]
+            array_file.check_values("times", small["times"], valid, 0, path)
+            array_file.check_ascending(small["times"], valid, 0, path)
         for number, x in enumerate(_rows(path, arrays)):
             end = int(small["lengths"][number]) if "lengths" in small else time
             if x.dtype.kind == "f":
@@ -164,8 +171,7 @@ def _table(path: Path, columns: Columns) -> Iterator[Recording]:
     import pandas
 
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            header = None if all_numbers(file.readline().strip().split(",")) else 0
+        header = _header(path, columns)
         how = {"header": header, "skipinitialspace": True, "encoding": "utf-8-sig"}
         with pandas.read_csv(path, chunksize=_CHUNK_ROWS, **how) as chunks:
             for rows in _sequences(path, chunks, columns.sequence):
@@ -173,6 +179,8 @@ def _table(path: Path, columns: Columns) -> Iterator[Recording]:
                 yield _recording(path, rows, columns, str(rows[columns.sequence].iloc[0]) if named else path.stem)
     except UnicodeDecodeError:
         raise DataError(f"{path} must be a table in UTF-8, got other bytes; write it again as UTF-8") from None
+    except OverflowError:
+        raise DataError(f"{path} must hold numbers up to 3.4e38, got a larger one; correct it") from None
     except pandas.errors.EmptyDataError:
         raise DataError(f"{path} must be a table with commas, got an empty file") from None
     except (pandas.errors.ParserError, csv.Error, ValueError) as error:
@@ -180,6 +188,26 @@ def _table(path: Path, columns: Columns) -> Iterator[Recording]:
             raise
         reason = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
         raise DataError(f"{path} must be a table with commas, the same number in every line, got: {reason}") from None
+
+
+def _header(path: Path, columns: Columns) -> int | None:
+    """Where the names of the columns are: in line 0, or nowhere.
+
+    pandas takes the first values for row names if the first row has more of them than there are names.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = csv.reader((line for line in file if line.strip()), skipinitialspace=True)
+        names, first = next(lines, []), next(lines, [])
+    if absent := [name for name in columns.required if name not in names]:
+        raise DataError(f"{path} must have a column {absent[0]}, got only {in_short(', '.join(names))}")
+    if all_numbers(names):
+        return None
+    if len(first) > len(names):
+        raise DataError(
+            f"{path} must have as many values in every row as names in the first line, got {len(first)} "
+            f"values for {len(names)} names"
+        )
+    return 0
 
 
 def _sequences(path: Path, chunks: Iterator[Any], column: str) -> Iterator[Any]:
@@ -214,13 +242,14 @@ def _recording(path: Path, rows: Any, columns: Columns, name: str) -> Recording:
     try:
         x = np.ascontiguousarray(rows[channels].to_numpy(dtype=np.float64, na_value=np.nan).T)
         times = _stamps(rows[columns.time]) if columns.time in rows else None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         column, value = _first_text(rows, [*channels, columns.time])
         wanted = "numbers or dates such as 2026-01-31 12:00" if column == columns.time else "numbers"
-        raise DataError(f"{path}: sequence {name} must have {wanted} in column {column}, got {value!r}") from None
+        raise DataError(
+            f"{path}: sequence {name} must have {wanted} in column {column}, got {in_short(value)}"
+        ) from None
     _check_finite(path, name, x, channels)
-    if times is not None and not (np.diff(times) >= 0).all():
-        raise DataError(f"{path}: times of sequence {name} go backwards or are missing; sort its rows by time")
+    _check_stamps(path, name, times)
     label = None
     if columns.label in rows:
         labels = rows[columns.label].astype(str).unique()
@@ -249,7 +278,7 @@ def _first_text(rows: Any, names: Sequence[str]) -> tuple[str, object]:
         for value in rows.get(name, ()):
             try:
                 float(value)
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, OverflowError):
                 return name, value
     return names[0] if names else "a channel", "nothing"
 
@@ -263,6 +292,19 @@ def _check_finite(path: Path, name: str, x: NDArray[np.float64], channels: Seque
             f"{path}: values must be finite and at most 3.4e38, got {x[channel, step]:g} in sequence {name}, "
             f"channel {channels[channel]}, step {step}; correct it, or leave it empty if it is missing"
         )
+
+
+def _check_stamps(path: Path, name: str, times: NDArray[np.float64] | None) -> None:
+    """Stamps must be finite and must not go backwards."""
+    if times is None:
+        return
+    bad = np.flatnonzero(~(np.abs(times) <= array_file.MOST_TIME))
+    if len(bad):
+        raise DataError(
+            f"{path}: times must be finite numbers, got {times[bad[0]]:g} in sequence {name}, step {bad[0]}; correct it"
+        )
+    if (np.diff(times) < 0).any():
+        raise DataError(f"{path}: times of sequence {name} go backwards; sort its rows by time")
 
 
 def all_numbers(words: Sequence[str]) -> bool:
@@ -287,6 +329,7 @@ def _ts(path: Path) -> Iterator[Recording]:
                 elif text and not text.startswith(("#", "%")):
                     recording = _ts_recording(text, header, str(number))
                     _check_finite(path, str(number), recording.x, [str(channel) for channel in range(len(recording.x))])
+                    _check_stamps(path, str(number), recording.times)
                     yield recording
                     number += 1
     except UnicodeDecodeError:
@@ -308,8 +351,10 @@ def _ts_recording(text: str, header: dict[str, str], name: str) -> Recording:
     times = None
     if header.get("timestamps", "false").startswith("true"):
         pairs = [np.array([_number(w) for w in part.strip("()").replace("),(", ",").split(",")]) for part in parts]
+        if any(len(pair) % 2 for pair in pairs):
+            raise ValueError("expected pairs such as (0,1.5),(1,2.5)")
         times, values = pairs[0][::2], [pair[1::2] for pair in pairs]
-        if any(not np.array_equal(pair[::2], times) for pair in pairs):
+        if any(not np.array_equal(pair[::2], times, equal_nan=True) for pair in pairs):
             raise ValueError("the channels have different time stamps")
     else:
         values = [np.array([_number(word) for word in part.split(",")]) for part in parts]
@@ -330,6 +375,7 @@ def _number(word: str) -> float:
 def _sound(path: Path, rate: int | None, sound: str) -> Iterator[Recording]:
     import soundfile
 
+    check_whole_wav(path)
     try:
         samples, found = soundfile.read(path, dtype=sound, always_2d=True)
     except soundfile.LibsndfileError:

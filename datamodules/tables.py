@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ckcnn.datamodules import sequence_files
 from ckcnn.datamodules.sequences import DataError
+from ckcnn.memory import check_room
 
 ENDINGS = (".csv", ".ts")
 
@@ -31,6 +32,8 @@ def _read(path: Path, changed: int, size: int) -> dict[str, NDArray[Any]]:
     if len(wide) != 1:
         raise DataError(f"{path} must have the same channels in all sequences, got {sorted(wide)} of them")
     lengths = np.array([recording.x.shape[1] for recording in recordings])
+    size = 8 * len(recordings) * max(wide) * int(lengths.max())
+    check_room(f"{path}: {len(recordings)} sequences, padded to {lengths.max()} steps,", size, "write shorter ones")
     x = np.zeros((len(recordings), wide.pop(), lengths.max()), dtype=np.float64)
     for row, recording in zip(x, recordings, strict=True):
         row[:, : recording.x.shape[1]] = recording.x

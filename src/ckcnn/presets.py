@@ -88,8 +88,16 @@ def check_structure(content: Mapping[str, Any], where: str) -> None:
             if kind is not None and not (isinstance(kind, str) and kind.strip()):
                 raise ValueError(f"{where}: {part}.class_path must be the name of a class, got {in_short(kind)}")
             _check_settings(value.get("init_args"), f"{part}.init_args", where)
-    _check_settings(content.get("paper"), "paper", where)
+    _check_paper(content.get("paper"), where)
     _check_rows(content.get("variants"), where)
+
+
+def _check_paper(paper: Any, where: str) -> None:
+    """What the paper reports is compared with numbers."""
+    _check_settings(paper, "paper", where)
+    for name, value in (paper or {}).items():
+        if isinstance(value, bool) or not isinstance(value, int | float | None):
+            raise ValueError(f"{where}: paper: {name} must be a number, got {in_short(value)}")
 
 
 def _check_settings(value: Any, key: str, where: str) -> None:
@@ -115,8 +123,9 @@ def _check_rows(rows: Any, where: str) -> None:
     for row in rows:
         if not isinstance(row, Mapping) or not isinstance(row.get("when"), Mapping) or not row["when"]:
             raise ValueError(f"{where}: {wanted}, got {in_short(row)} as one of them")
-        for part in ("when", "set", "paper"):
+        for part in ("when", "set"):
             _check_settings(row.get(part), f"variants: {part}", where)
+        _check_paper(row.get("paper"), f"{where}: variants")
 
 
 def _with_present_names(content: Mapping[str, Any]) -> dict[str, Any]:

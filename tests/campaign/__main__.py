@@ -31,7 +31,10 @@ def main() -> int:
         [] if options.kind == "kills" else inputs.run(options.seed, options.count, options.workers, options.kind, told)
     )
     if options.kind in (None, "kills"):
-        rows += kills.run(options.seed, options.kills)
+        stops = kills.run(options.seed, options.kills, options.workers)
+        for example in (example for *_, examples in stops for example in examples):
+            print(example, file=sys.stderr)
+        rows += stops
     print(f"{'kind':24} {'tried':>6} {'failed':>6}")
     for name, tried, failed, _ in rows:
         print(f"{name:24} {tried:6} {failed:6}")

@@ -13,6 +13,7 @@ from tests.campaign.kinds import (
     checkpoint_files,
     command_lines,
     data_files,
+    new_sequences,
     own_data,
     run_folders,
     searches,
@@ -24,11 +25,12 @@ from tests.campaign.workers import judge_all
 
 # How many cases of a hundred are of each kind.
 _SHARES: dict[Kind, int] = {
-    settings.KIND: 30,
-    yaml_files.KIND: 12,
-    run_folders.KIND: 14,
-    checkpoint_files.KIND: 14,
-    own_data.KIND: 14,
+    settings.KIND: 28,
+    yaml_files.KIND: 10,
+    run_folders.KIND: 12,
+    checkpoint_files.KIND: 12,
+    own_data.KIND: 12,
+    new_sequences.KIND: 10,
     data_files.KIND: 8,
     searches.KIND: 3,
     weights.KIND: 4,

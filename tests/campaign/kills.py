@@ -7,13 +7,16 @@ optimizer, schedule, callbacks, table of metrics, names of files, and nothing el
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
 import signal
 import tempfile
+import threading
 import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,27 +65,43 @@ class Settings(NamedTuple):
         ]
 
 
-def run(seed: int, count: int) -> list[Row]:
-    """Stop runs `count` times and say how many of the stops led to a run that differs.
+def run(seed: int, count: int, workers: int = 2) -> list[Row]:
+    """Stop runs at least `count` times and say how many of the stops led to a run that differs.
+
+    Args:
+        seed: of the cases.
+        count: of the stops.
+        workers: cases side by side.
 
     Returns:
         For each kind of stop: how many were tried, how many were part of a case that failed, and what happened then.
     """
-    draw = random.Random(seed)
     tried: dict[str, int] = defaultdict(int)
     failures: dict[str, list[str]] = defaultdict(list)
     top = Path(tempfile.mkdtemp(prefix="kills"))
     campaign = Campaign(top)
-    try:
-        case = 0
-        while sum(tried.values()) < count:
-            case += 1
+    cases = itertools.count(1)
+    lock = threading.Lock()
+
+    def work() -> None:
+        while True:
+            with lock:
+                if sum(tried.values()) >= count:
+                    return
+                case = next(cases)
+            draw = random.Random(f"{seed} {case}")
             settings = _drawn(draw)
             kinds, problem = campaign.case(f"case_{case}", settings, draw)
-            for kind in kinds:
-                tried[kind] += 1
-                if problem:
-                    failures[kind].append(f"seed {seed}, case {case}, {settings}, {', '.join(kinds)}: {problem}")
+            with lock:
+                for kind in kinds:
+                    tried[kind] += 1
+                    if problem:
+                        failures[kind].append(f"seed {seed}, case {case}, {settings}, {', '.join(kinds)}: {problem}")
+
+    try:
+        with ThreadPoolExecutor(workers) as pool:
+            for done in [pool.submit(work) for _ in range(workers)]:
+                done.result()
     finally:
         shutil.rmtree(top, ignore_errors=True)
     return [(kind, number, len(failures[kind]), failures[kind][:3]) for kind, number in sorted(tried.items())]
@@ -108,6 +127,7 @@ class Campaign:
     def __init__(self, top: Path) -> None:
         self.top = top
         self.references: dict[Settings, tuple[Path, float]] = {}
+        self.one_at_a_time = threading.Lock()
 
     def case(self, name: str, settings: Settings, draw: random.Random) -> tuple[list[str], str]:
         """Train with stops; return the kinds of the stops that took place, and what is wrong with the result."""
@@ -147,13 +167,14 @@ class Campaign:
 
     def _reference(self, settings: Settings) -> tuple[Path, float]:
         alike = settings._replace(workers=0)  # they change nothing
-        if alike not in self.references:
-            folder = self.top / f"reference_{len(self.references)}"
-            start = time.monotonic()
-            if code := self._train(folder, alike, []):
-                raise RuntimeError(f"the uninterrupted run ended with exit code {code}: {_tail(folder)}")
-            self.references[alike] = (folder, time.monotonic() - start)
-        return self.references[alike]
+        with self.one_at_a_time:
+            if alike not in self.references:
+                folder = self.top / f"reference_{len(self.references)}"
+                start = time.monotonic()
+                if code := self._train(folder, alike, []):
+                    raise RuntimeError(f"the uninterrupted run ended with exit code {code}: {_tail(folder)}")
+                self.references[alike] = (folder, time.monotonic() - start)
+            return self.references[alike]
 
     def _stopped_once(
         self, folder: Path, settings: Settings, draw: random.Random, seconds: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import wave
 from pathlib import Path
 
 import h5py
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 from ckcnn.datamodules import Arrays, DataError
-from ckcnn.datamodules.sequence_files import read
+from ckcnn.datamodules.readers import read_wav
+from ckcnn.datamodules.sequence_files import Columns, read
 from tests.datamodules import official
 
 
@@ -94,3 +96,64 @@ def test_bad_tables(name: str, text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=message):
         list(read(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "sequence,v\na,1,2\n", "as many values in every row as names in the first line, got 3 values for 2"),
+        ("a.csv", f"sequence,v\na,{'9' * 400}\n", r"must hold numbers up to 3.4e38, got a larger one"),
+        ("a.csv", "sequence,time,v\na,0,1\na,inf,2\n", "times must be finite numbers, got inf in sequence a, step 1"),
+        ("a.csv", "sequence,time,v\na,2,1\na,1,2\n", "times of sequence a go backwards; sort its rows by time"),
+        ("a.ts", "@timeStamps true\n@data\n(0,1),(1)\n", r"expected pairs such as \(0,1.5\),\(1,2.5\)"),
+        ("a.ts", "@timeStamps true\n@data\n(1,1),(0,1)\n", "times of sequence 0 go backwards"),
+        ("a.ts", "@timeStamps true\n@data\n(nan,1),(0,1)\n", "times must be finite numbers, got nan in sequence 0"),
+    ],
+)
+def test_what_is_no_table_of_sequences(name: str, content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=message):
+        list(read(tmp_path / name))
+
+
+def test_a_column_that_was_named_must_be_there(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("sequence,v\na,1\n")
+    with pytest.raises(DataError, match="must have a column person, got only 'sequence, v'"):
+        list(read(tmp_path / "a.csv", Columns(sequence="person", required=("person",))))
+
+
+def test_a_sound_that_is_cut_short_is_no_shorter_sound(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16_000)
+        file.writeframes(bytes(2000))
+    assert [recording.x.shape for recording in read(path, rate=16_000)] == [(1, 1000)]
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(DataError, match=r"a.wav is cut short: it has 500 bytes, expected 2044"):
+        list(read(path, rate=16_000))
+    with pytest.raises(DataError, match="is cut short"):
+        read_wav(path, 16_000)
+
+
+@pytest.mark.parametrize("times", [np.full((2, 3), np.nan), [[0, 1, 1e300]] * 2, [[2, 1, 0]] * 2])
+def test_stamps_of_new_arrays_are_checked(times: object, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((2, 1, 3)), times=np.array(times))
+    with pytest.raises(DataError, match=r"times must be finite numbers|times of sequence 0 go backwards"):
+        list(read(tmp_path / "a.npz"))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"classes": np.array(["a"])}, r"classes must name all classes 0 ... 1 of y, got 1 names"),
+        ({"classes": np.array(["a", "a"])}, "classes must be different names, got 'a' twice"),
+        ({"channel_names": np.array(["u", "v"])}, "channel_names must name the 1 channels of x, got 2 names"),
+        ({"y": np.arange(8) % 2 * 10**9}, "y must number its classes 0, 1, 2 and so on, got class 1000000000 among 8"),
+    ],
+)
+def test_names_and_numbers_that_do_not_fit(arrays: dict[str, np.ndarray], message: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", **{"x": np.zeros((8, 1, 5)), "y": np.arange(8) % 2, **arrays})
+    with pytest.raises(DataError, match=message):
+        _ = Arrays(tmp_path / "a.npz", root=tmp_path).out_channels

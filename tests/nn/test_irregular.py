@@ -175,8 +175,8 @@ def nn_dropout(layer: CKConv, length: int) -> Tensor:
         (torch.tensor([0.0, 1.0, 2.0]), r"shape \(2, 3\) for this x, got \(3,\)"),
         (torch.zeros(1, 3), r"shape \(2, 3\) for this x, got \(1, 3\)"),
         (torch.zeros(2, 4), r"shape \(2, 3\) for this x, got \(2, 4\)"),
-        (torch.tensor([[0.0, 1.0, torch.nan]] * 2), "times must be finite, got NaN or infinity"),
-        (torch.tensor([[0.0, 1.0, torch.inf]] * 2), "times must be finite, got NaN or infinity"),
+        (torch.tensor([[0.0, 1.0, torch.nan]] * 2), "times must be finite, got NaN, infinity or more"),
+        (torch.tensor([[0.0, 1.0, torch.inf]] * 2), "times must be finite, got NaN, infinity or more"),
         (torch.zeros(2, 3, dtype=torch.bool), "times must be real numbers in training samples, got torch.bool"),
     ],
 )

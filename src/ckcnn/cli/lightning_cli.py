@@ -39,6 +39,7 @@ from ckcnn.cli.trainer_options import check_nodes, check_trainer, keep_whole_num
 from ckcnn.datamodules import SequenceDataModule
 from ckcnn.datamodules.sequences import Facts
 from ckcnn.files import check_output
+from ckcnn.hints import in_short
 from ckcnn.models.baselines import count_parameters
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.presets import Layers, value_of
@@ -56,7 +57,10 @@ _MODE = "yaml within limits"  # of the argument parser
 def _load(text: str) -> Any:
     """What the argument parser reads values and files with, those that a configuration names included."""
     safe_yaml.check(text, "a value of the command line, or a file that it names,")
-    return get_loader("yaml")(text)
+    value = get_loader("yaml")(text)
+    if isinstance(value, dict) and None in value:  # "?" is a text, not a mapping without a key
+        raise safe_yaml.NotYAMLError(f"{in_short(text)} must have a name for every value")
+    return value
 
 
 set_loader(_MODE, _load, (safe_yaml.NotYAMLError, yaml.YAMLError))
@@ -192,7 +196,7 @@ class CKCNNCLI(LightningCLI):
             trainer = super().instantiate_trainer(**kwargs)
         except BaseException as error:
             self._remove_new()
-            if isinstance(error, MisconfigurationException | TypeError | ValueError | KeyError):
+            if isinstance(error, MisconfigurationException | TypeError | ValueError | KeyError | ImportError):
                 raise ValueError(refusal(error)) from None
             raise
         return trainer
@@ -208,6 +212,7 @@ class CKCNNCLI(LightningCLI):
         """Does what the command says."""
         if self.command == "fit":
             try:
+                check_nodes(self.trainer.num_nodes)
                 self._fit()
             finally:
                 if not self.begin.begun:
@@ -222,7 +227,6 @@ class CKCNNCLI(LightningCLI):
 
     def _fit(self) -> None:
         run = self._run_folder()
-        check_nodes(self.trainer.num_nodes)
         if self.choice.checkpoint:
             check_state(self.choice, self.model, self.trainer.callbacks)  # type: ignore[attr-defined]
         finished = checkpoints.why_finished(self.choice.content, self.trainer.max_epochs, self.trainer.max_steps)

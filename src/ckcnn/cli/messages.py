@@ -48,6 +48,8 @@ def explain(error: Exception, command: str) -> str:
             return answer(match, text)
     if reasons := re.findall(errors.REASON, text, re.MULTILINE):
         return reasons[0]  # what our own classes say
+    if keys := re.findall(errors.KEY, text):
+        return f"--{keys[-1]} cannot be what it is given; see ckcnn {command} --help"
     lines = [line.strip(" -") for line in text.splitlines() if line.strip(" -")]
     return f"{' '.join(lines[:3])}; see ckcnn {command} --help"
 

@@ -56,9 +56,13 @@ def _parser() -> Parser:
     parser.add_argument("--output", default="predictions.csv", help="file to write, .csv")
     parser.add_argument("--dt", type=float, default=1.0, help="sampling step in steps of training; 2 is half the rate")
     parser.add_argument("--device", help="such as cuda; the CPU by default")
-    parser.add_argument("--sequence_column", default="sequence", help="of a table: which sequence a row belongs to")
-    parser.add_argument("--time_column", default="time", help="of a table: when a row was measured")
-    parser.add_argument("--label_column", default="label", help="of a table: is not used, and no channel")
+    parser.add_argument(
+        "--sequence_column", help="of a table: which sequence a row belongs to (default: sequence, if there is one)"
+    )
+    parser.add_argument("--time_column", help="of a table: when a row was measured (default: time, if there is one)")
+    parser.add_argument(
+        "--label_column", help="of a table: is not used, and no channel (default: label, if there is one)"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     return parser
 
@@ -78,12 +82,9 @@ def _model(options: Any) -> Path:
 
 def _recordings(model: TrainedModel, source: Path, options: Any) -> Any:
     trained = model.preprocessing
-    columns = sequence_files.Columns(
-        sequence=options.sequence_column,
-        time=options.time_column,
-        label=options.label_column,
-        channels=trained.channel_names,
-    )
+    names = {"sequence": options.sequence_column, "time": options.time_column, "label": options.label_column}
+    given = {part: name for part, name in names.items() if name is not None}
+    columns = sequence_files.Columns(channels=trained.channel_names, required=tuple(given.values()), **given)
     rate = trained.rate if options.dt == 1 else None  # with another step the user has said what the rate is
     return sequence_files.read(source, columns, rate, "float32" if trained.rate is None else "int16")
 

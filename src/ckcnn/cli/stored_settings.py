@@ -21,7 +21,6 @@ _TRAINER = (
     "accelerator",
     "strategy",
     "devices",
-    "num_nodes",
     "precision",
     "deterministic",
     "benchmark",

@@ -108,6 +108,8 @@ def check_trainer(settings: Mapping[str, Any]) -> None:
             "--trainer.enable_checkpointing false keeps no checkpoint, and a run is resumed and tested from its own; "
             "leave it out, or try a few steps with --trainer.fast_dev_run 5"
         )
+    if "spawn" in str(settings.get("trainer.strategy")):
+        raise ValueError("--trainer.strategy ddp_spawn cannot hand a model to its processes; use ddp")
     _check_devices(settings.get("trainer.accelerator"), settings.get("trainer.devices"))
     _check_seed(settings.get("seed_everything"))
 

@@ -80,7 +80,7 @@ def _check(model: TrainedModel, recording: Recording) -> None:
     if recording.times is None or trained.stamped:
         return
     steps = np.diff(recording.times)
-    if len(steps) and np.ptp(steps) > _GRID * abs(steps[0]):
+    if len(steps) and not (steps[0] > 0 and np.ptp(steps) <= _GRID * steps[0]):
         raise ValueError(
             f"sequence {recording.name} was measured at irregular times, and the model was trained on a regular grid "
             "without time stamps; resample the sequence, or train with time stamps"

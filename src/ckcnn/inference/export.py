@@ -30,7 +30,7 @@ from ckcnn.inference.constant_conv import (
     DirectConv,
     SampledKernel,
 )
-from ckcnn.inference.intake import raw_channels
+from ckcnn.inference.intake import check_step, raw_channels
 from ckcnn.inference.model import TrainedModel
 from ckcnn.inference.preparation import Preparation
 from ckcnn.inference.real_cepstra import RealCepstra
@@ -39,7 +39,7 @@ from ckcnn.models.baselines import BaselineNet
 from ckcnn.models.networks import convolutions
 from ckcnn.nn import CKConv, CKNet, CKTextNet, DepthwiseCKConv
 from ckcnn.nn.block import PointwiseConv
-from ckcnn.nn.checks import check_counts, check_dt
+from ckcnn.nn.checks import check_counts
 from ckcnn.nn.forecast import FromLastValue
 from ckcnn.reference.convolution import ReferenceConv
 from ckcnn.tasks import TASKS
@@ -118,7 +118,7 @@ def export_network(
     """
     check_output(output, ".onnx", ".pt2")
     _check_packages(output)
-    check_dt(dt)
+    check_step(dt)
     if length is not None:
         check_counts(length=length)
     if type(net.net if isinstance(net, FromLastValue) else net) not in (CKNet, CKTextNet, BaselineNet):

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from ckcnn.datamodules.sequences import SequenceBatch
 from ckcnn.inference.preparation import Preparation
 from ckcnn.tasks import TASKS
 
+_STEPS = 1e-6, 1e6  # the finest and the coarsest sampling
 _LOUDEST = 8.0  # a recording in [-1, 1] may overshoot; samples with 16 bits go to 32,768
 
 
@@ -126,8 +126,7 @@ def take(
     Raises:
         ValueError: if it does not fit what the model was trained on; the message says what was expected.
     """
-    if isinstance(dt, bool) or not isinstance(dt, Real) or not 0 < dt < math.inf:
-        raise ValueError(f"dt must be a positive number, the sampling step in steps of training, got {dt!r}")
+    check_step(dt)
     dt = float(dt)
     if TASKS[trained.task].from_tokens:
         return _take_text(trained, x, times, dt)
@@ -146,6 +145,19 @@ def take(
         signals = as_16_bits(signals)
     _check_values(trained, signals, ends, single)
     return Intake(trained, signals, stamps, ends, dt, single)
+
+
+def check_step(dt: float) -> None:
+    """`dt` must be a step at which a signal can have been sampled.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    low, high = _STEPS
+    if isinstance(dt, bool) or not isinstance(dt, Real) or not low <= dt <= high:
+        raise ValueError(
+            f"dt must be a number from {low:g} to {high:g}, the sampling step in steps of training, got {dt!r}"
+        )
 
 
 def raw_channels(trained: Preprocessing) -> int:
@@ -300,6 +312,7 @@ def _check_values(trained: Preprocessing, x: Tensor, lengths: Tensor, single: bo
     if bad.any():
         place = torch.nonzero(bad)[0].tolist()[1 if single else 0 :]
         many = int(bad.sum()) - 1
+        more = f" and {many} more places" if many else ""
         advice = "" if trained.knows_missing else "; the model was trained without missing values"
         what = "NaN or infinity" if not x[bad].isfinite().any() else "a number beyond float32"
-        raise ValueError(f"x has {what} at {place} and {many} more places{advice}")
+        raise ValueError(f"x must be finite, got {what} at {place}{more}{advice}")

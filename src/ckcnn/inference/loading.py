@@ -111,9 +111,11 @@ def _network(
 
 def _on_device(net: nn.Module, device: str | torch.device) -> nn.Module:
     try:
-        return net.to(device)
+        if torch.device(device).type != "meta":  # which holds no values
+            return net.to(device)
     except (RuntimeError, AssertionError, NotImplementedError):  # torch's words for a device that is not there
-        raise ValueError(f"device must be one of this machine, such as cpu or cuda, got {str(device)!r}") from None
+        pass
+    raise ValueError(f"device must be one of this machine, such as cpu or cuda, got {str(device)!r}")
 
 
 def _described(data: SequenceDataModule) -> Preprocessing:

@@ -26,7 +26,15 @@ from ckcnn.nn import (
     SeparableCKConv,
     Siren,
 )
-from ckcnn.nn.checks import check_choice, check_counts, check_fraction, check_horizon
+from ckcnn.nn.checks import (
+    check_choice,
+    check_counts,
+    check_fraction,
+    check_horizon,
+    check_not_negative,
+    check_radius,
+    check_sigma,
+)
 from ckcnn.nn.forecast import FromLastValue
 from ckcnn.nn.kernel_window import Window
 from ckcnn.nn.network import BackboneFactory
@@ -130,6 +138,10 @@ class NetworkOptions:
         )
         for name in ("dropout", "input_dropout", "weight_dropout", "embedding_dropout"):
             check_fraction(name, getattr(self, name))
+        for name in ("kernel_rate", "window_rate"):
+            check_not_negative(name, getattr(self, name))
+        check_sigma(self.sigma_0)
+        check_radius(self.radius)
         kernels = self.hidden_channels**2
         weights = 2 * self.num_blocks * (kernels * self.kernel_hidden + self.kernel_hidden**2)
         if TASKS[self.task].from_tokens:

@@ -27,7 +27,7 @@ from ckcnn.datamodules.transforms import Statistics
 from ckcnn.models import optimization, pretrained
 from ckcnn.models.finite_loss import FiniteLoss
 from ckcnn.models.optimization import FOR_ALL_STEPS, OptimizerFactory, Schedule, ScheduleFactory
-from ckcnn.nn.checks import check_choice, is_number
+from ckcnn.nn.checks import check_choice, check_fraction, check_not_negative, is_number
 from ckcnn.tasks import IGNORED, TASKS, Mode
 from ckcnn.tasks.metrics import WeightedMean
 
@@ -73,6 +73,10 @@ class SequenceModule(LightningModule):
     ) -> None:
         super().__init__()
         _check_training(task, learning_rate, schedule, patience, decay)
+        check_not_negative("weight_decay", weight_decay)
+        check_fraction("label_smoothing", label_smoothing)
+        if not is_number(warm_up) or not 0 <= warm_up <= 1:
+            raise ValueError(f"warm_up must lie in [0, 1], the part of the schedule, got {warm_up!r}")
         self.task = TASKS[task]
         self.dt = dict.fromkeys(SPLITS, 1.0) | (dt or {})
         self.learning_rate, self.schedule, self.patience, self.decay = learning_rate, schedule, patience, decay

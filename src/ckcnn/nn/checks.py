@@ -9,6 +9,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+RADII = (1e-4, 1.0)  # of the points of a kernel, as fractions of half of the memory
+FINEST, COARSEST = 1e-30, 1e30  # steps and stamps beyond which products of them overflow
+
 
 def check_signal(x: Tensor, channels: int, dtype: torch.dtype) -> None:
     """`x` must be a non-empty real signal ``(batch, channels, time)`` that fits parameters of type `dtype`."""
@@ -28,9 +31,10 @@ def check_signal(x: Tensor, channels: int, dtype: torch.dtype) -> None:
 
 def check_dt(dt: float) -> None:
     """`dt` must be a positive, finite step."""
-    if isinstance(dt, bool) or not isinstance(dt, numbers.Real) or not 0 < dt < math.inf:
+    if isinstance(dt, bool) or not isinstance(dt, numbers.Real) or not FINEST <= dt <= COARSEST:
         raise ValueError(
-            f"dt must be a positive number, the sampling step in training samples (2 = half the rate), got {dt!r}"
+            "dt must be a positive number up to 1e30, the sampling step in training samples (2 = half the rate), "
+            f"got {dt!r}"
         )
 
 
@@ -43,8 +47,10 @@ def check_times(times: Tensor, x: Tensor) -> None:
         raise ValueError(f"times must be real numbers in training samples, got {times.dtype}")
     if times.device != x.device:
         raise ValueError(f"times must be on the device of x, {x.device}, got {times.device}")
-    if not bool(times.isfinite().all()):
-        raise ValueError("times must be finite, got NaN or infinity; give padding the stamp of the last real sample")
+    if not bool((times.abs() <= COARSEST).all()):
+        raise ValueError(
+            "times must be finite, got NaN, infinity or more than 1e30; give padding the stamp of the last real sample"
+        )
     backwards = (times.diff() < 0).nonzero()
     if len(backwards):
         row, step = backwards[0].tolist()
@@ -53,6 +59,21 @@ def check_times(times: Tensor, x: Tensor) -> None:
             f"times must not go backwards, got {a:g} then {b:g} at steps {step} and {step + 1} of sequence {row}; "
             "sort the samples by time"
         )
+
+
+def check_sigma(sigma_0: float) -> None:
+    """`sigma_0` must be a width that a window over the memory can have."""
+    if not is_number(sigma_0) or not 1e-4 <= sigma_0 <= 1e4:
+        raise ValueError(
+            f"sigma_0 must be a positive number from 1e-4 to 1e4, the width of the window in halves of the horizon, "
+            f"got {sigma_0!r}"
+        )
+
+
+def check_radius(radius: float) -> None:
+    """`radius` must be one that the points of a kernel are kept in."""
+    if not is_number(radius) or not RADII[0] <= radius <= RADII[1]:
+        raise ValueError(f"radius must lie in [{RADII[0]:g}, {RADII[1]:g}], got {radius!r}")
 
 
 def check_counts(**counts: int) -> None:

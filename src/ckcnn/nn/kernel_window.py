@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ckcnn.compat.torch import is_fake
-from ckcnn.nn.checks import check_choice
+from ckcnn.nn.checks import check_choice, check_sigma
 
 Window = Literal["none", "layer", "channel"]
 
@@ -74,7 +74,6 @@ def make_window(window: Window, channels: int, horizon: int, sigma_0: float) -> 
     if window == "none":
         return None
     if window == "layer":
-        if not 0 < sigma_0 < math.inf:
-            raise ValueError(f"sigma_0 must be a positive number, the width of the window, got {sigma_0!r}")
+        check_sigma(sigma_0)
         return GaussianWindow(torch.tensor([sigma_0 * (horizon - 1) / 2]))
     return GaussianWindow(torch.logspace(0.0, math.log10(horizon), channels))

@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ckcnn.nn.checks import check_counts
+from ckcnn.nn.checks import check_counts, check_sigma
 from ckcnn.nn.kernels import KernelNet, check_omega_0
 
 _LAYERS = 4  # Gabor functions that are multiplied
@@ -48,6 +48,7 @@ class MAGNet(KernelNet):
         causal: bool = True,
     ) -> None:
         check_counts(outputs=outputs, hidden=hidden)
+        check_sigma(sigma_0)
         if (omega_0 is None) == (horizon is None):
             raise ValueError(f"give MAGNet either omega_0 or horizon, got omega_0 {omega_0!r}, horizon {horizon!r}")
         if omega_0 is not None:

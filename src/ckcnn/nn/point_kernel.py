@@ -7,11 +7,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ckcnn.nn.checks import check_counts
+from ckcnn.nn.checks import RADII, check_counts, check_radius
 from ckcnn.nn.schedule import schedule_for
 
 _SPREAD = 0.2  # deviation of the places at the start; the memory is 2 long
-_RADII = (1e-4, 1.0)  # what they are kept in
 _WEIGHT = 0.02
 
 
@@ -34,8 +33,7 @@ class PointKernel(nn.Module):
     def __init__(self, outputs: int, radius: float = 0.002, points: int = 30, causal: bool = True) -> None:
         super().__init__()
         check_counts(outputs=outputs, points=points)
-        if not _RADII[0] <= radius <= _RADII[1]:
-            raise ValueError(f"radius must lie in [{_RADII[0]:g}, {_RADII[1]:g}], got {radius!r}")
+        check_radius(radius)
         self.outputs, self.radius, self.causal = outputs, radius, causal
         self.place = nn.Parameter(torch.empty(outputs, points))
         self.radii = nn.Parameter(torch.empty(outputs, points))
@@ -58,7 +56,7 @@ class PointKernel(nn.Module):
         if p.device.type != "cpu":
             at_once = max(1, schedule_for(p.device).signal_bytes // (self.outputs * len(p) * p.element_size()))
         total = active = torch.zeros((), dtype=p.dtype, device=p.device)
-        parts = (torch.split(values, at_once, dim=1) for values in (self.place, self.radii.clamp(*_RADII), self.weight))
+        parts = (torch.split(values, at_once, dim=1) for values in (self.place, self.radii.clamp(*RADII), self.weight))
         for place, radii, weight in zip(*parts, strict=True):
             heights = (1 - (p - place[..., None]).abs() / radii[..., None]).relu()  # (C, points, L)
             total = total + (weight[:, None] @ heights)[:, 0]

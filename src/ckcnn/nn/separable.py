@@ -96,6 +96,11 @@ class DepthwiseCKConv(nn.Module):
     def reset_gain(self) -> None:
         """Scale the outputs of the kernel net so that every kernel has energy 1 on the training grid."""
         norms = self.sampled(self.horizon, 1.0)[0].norm(dim=1)
+        if not norms.is_meta and not norms.any():
+            raise ValueError(
+                f"all kernels are zero on the {self.horizon} samples of the memory; kernels of points need a larger "
+                f"radius there, about {2 / (self.horizon - 1):.2g}"
+            )
         self.kernel_net.scale_outputs(1 / norms.clamp_min(_LEAST * norms.mean()))
 
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:

@@ -10,7 +10,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ckcnn.nn.checks import check_dt, check_times
+from ckcnn.nn.checks import FINEST, check_dt, check_times
 from ckcnn.nn.kernel_end import End
 from ckcnn.nn.near_pairs import NearPairs
 from ckcnn.nn.positions import Memory, cell_widths, newest_widths
@@ -141,4 +141,4 @@ def regular_step(times: Tensor) -> float | None:
     grid = step * torch.arange(length, dtype=torch.float64)
     slack = 4 * torch.finfo(times.dtype).eps * float(times.abs().max()) if times.is_floating_point() else 0.0
     off = (stamps.cpu().double() - grid).abs().max()
-    return step if step > 0 and float(off) <= slack + 1e-12 * float(grid[-1]) else None
+    return step if step >= FINEST and float(off) <= slack + 1e-12 * float(grid[-1]) else None

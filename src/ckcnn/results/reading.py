@@ -232,6 +232,6 @@ def _tests(path: Path) -> list[dict[str, Any]]:
             test["metrics"] = {str(name): float(value) for name, value in test["metrics"].items()}
             steps = {split: float(step) for split, step in test["data"]["dt"].items()}
             test["data"] |= {"dt": {"test": steps["test"], **steps}, "drop_rate": float(test["data"]["drop_rate"])}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         raise ValueError(f"{path} was not written by ckcnn test, or changed since: {error}") from None
     return tests

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
@@ -79,9 +80,7 @@ class RunFolder:
     def remove(self) -> None:
         """Remove the folder with all that is in it, and what was made around it, as far as it is empty."""
         shutil.rmtree(self.path, ignore_errors=True)
-        with contextlib.suppress(OSError):  # the first that is not empty
-            for folder in self.made or (self.path.parent,):
-                folder.rmdir()
+        _remove_empty(self.made or (self.path.parent,))
 
     @staticmethod
     def of(path: Path) -> RunFolder | None:
@@ -120,7 +119,11 @@ class RunFolder:
                 kind = f"a link to {folder.readlink()}, which is no folder" if folder.is_symlink() else "a file"
                 raise ValueError(f"{folder} is {kind}; make it a folder, or give another folder with --runs")
         made = tuple(folder for folder in (parent, *parent.parents) if not folder.exists())
-        parent.mkdir(parents=True, exist_ok=True)
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+        except OSError:  # such as a name that is too long for the disk
+            _remove_empty(made)
+            raise
         number = max((run.version for run in RunFolder.all(parent)), default=-1) + 1
         while True:
             path = parent / f"version_{number}"
@@ -145,6 +148,13 @@ def check_name(name: str, option: str = "--name") -> str:
             "to put runs somewhere else, give --runs"
         )
     return name
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    """Remove folders, innermost first, as far as they are there and empty."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def _is_run(folder: Path) -> bool:
