@@ -114,6 +114,8 @@ def _class_problem(match: re.Match[str], text: str) -> str:
         return f"{name} needs a package that is not installed: pip install {package.group(1)}"
     if reason.startswith("No module named"):
         return f"{flag} {path}: {reason[0].lower()}{reason[1:]}; a class of your own lies in the working folder"
+    if "object has no attribute" in reason:  # a base class
+        return f"{path} cannot be used by itself; name a class that is made from it"
     return f"{flag} {path}: {reason}"
 
 
