@@ -255,7 +255,7 @@ def test_sound_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
         (["--input=none.npz"], "--input none.npz does not exist"),
         (["--input=new.npz", "--output=answers.txt"], "--output must end in .csv"),
         (["--input=wide.npz"], "sequence 0 must have 1 channel \\(pixel, 0 ... 16\\), got 2"),
-        (["--input=nan.npz"], "sequences 0 ... 1: x must be finite, got NaN or infinity at \\[1, 0, 5\\].*without missing values"),
+        (["--input=nan.npz"], "1: x must be finite, got NaN or infinity at \\[1, 0, 5\\].*without missing values"),
         (["--input=new.npz", "--ckpt_path=nothing"], "there is no checkpoint nothing"),
         (["--input=new.npz", "--batch=3"], "unrecognized arguments: --batch=3"),
         (["--input=mixed.csv"], "the rows of sequence 0 are not together"),
