@@ -140,10 +140,10 @@ class Everything(nn.Module):
         separable = partial(SeparableCKConv, horizon=20)
         self.layers = nn.ModuleList([CKConv(3, 4, 20, window="layer")])
         self.layers.append(separable(3, 4, kernel=PointKernel, window="layer"))
-        for kernel in (*NETS, partial(MAGNet, omega_0=3.0)):
-            for causal in (True, False):
-                self.layers.append(CKConv(3, 4, 20, kernel=kernel, causal=causal, weight_dropout=0.1 * causal))
-                self.layers.append(separable(3, 4, kernel=kernel, causal=causal, window="channel", skip=causal))
+        for number, kernel in enumerate((*NETS, partial(MAGNet, omega_0=3.0))):
+            causal = number % 2 == 0
+            self.layers.append(CKConv(3, 4, 20, kernel=kernel, causal=causal, weight_dropout=0.1 * causal))
+            self.layers.append(separable(3, 4, kernel=kernel, causal=not causal, window="channel", skip=causal))
         self.others = nn.ModuleList([FFTConv(3, 4, 9), CKBlock(3, 4, conv, norm="step", dropout=0.1)])
         self.nets = nn.ModuleList(CKNet(3, 4, 5, conv, readout=way, dropout=0.1) for way in get_args(Readout))
         self.nets.append(CKNet(3, 4, 5, separable, backbone=PreNormBackbone, dropout=0.1))
@@ -162,7 +162,7 @@ class Everything(nn.Module):
         """All results for a signal ``(B, 3, T)``, that of a text included."""
         results = [layer(x) for layer in self.others]
         for layer in self.layers:
-            results += [layer(x), layer(x, dt=2.0), layer(x, dt=0.5)]
+            results += [layer(x), layer(x, dt=0.5)]
             inner = layer.depthwise if isinstance(layer, SeparableCKConv) else layer
             results += [inner.kernel(20), inner.kernel_norm()]
         for net in self.nets:
@@ -191,9 +191,7 @@ def test_nothing_leaves_the_device_and_nobody_waits(device: str) -> None:
     run_everything(device)
 
 
-@pytest.mark.parametrize(
-    ("device", "precision"), [("cuda", torch.float16), ("cuda", torch.bfloat16), ("cpu", torch.bfloat16)]
-)
+@pytest.mark.parametrize(("device", "precision"), [("cuda", torch.float16), ("cpu", torch.bfloat16)])
 def test_nobody_waits_in_half_precision(device: str, precision: torch.dtype) -> None:
     run_everything(device, precision)
 
