@@ -82,7 +82,7 @@ def _search(folder: Path) -> None:
         optuna.samplers.RandomSampler(seed=0),
         optuna.pruners.NopPruner(),
         rehearsal.model.monitor,
-        rehearsal.model.task.mode,
+        rehearsal.model.mode,
         study.question(rehearsal.choice.name, rehearsal.config, wanted),
     )
     for value in (0.5, 0.7):

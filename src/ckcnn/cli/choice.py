@@ -183,13 +183,13 @@ def check_same_model(choice: Choice, model: SequenceModule) -> None:
     for key, value in settings.items():
         if trained.get(key) != value:
             old, new = (_in_words(named) for named in (trained.get(key), value))
-            raise ValueError(f"{choice.checkpoint} was trained with --{key} {old}, now it is {new}; {_WAYS_OUT}")
+            raise ValueError(f"{choice.checkpoint} was trained with {key} {old}, now it is {new}; {_WAYS_OUT}")
 
 
 def _in_words(named: Any) -> str:
     """A class and its arguments, in one line."""
-    if not isinstance(named, Mapping):
-        return "left out"
+    if not isinstance(named, Mapping) or "class_path" not in named:
+        return str(named or "left out")
     given = ", ".join(f"{name}={value}" for name, value in (named.get("init_args") or {}).items())
     return f"{named.get('class_path')}({given})"
 
@@ -255,7 +255,7 @@ def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataMod
     if trained:
         data.use_statistics(trained)
     try:
-        model = kind(**settings)
+        model = kind(**settings, **configured.own_parts())
         model.load_state_dict(choice.content["state_dict"])
     except (KeyError, TypeError, AttributeError, RuntimeError):
         raise ValueError(

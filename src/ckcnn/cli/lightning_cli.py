@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import SUPPRESS, ArgumentError
+from argparse import ArgumentError
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,6 @@ from ckcnn.runs.beginning import BeginRun, LateTensorBoard
 from ckcnn.runs.callbacks import run_callbacks
 from ckcnn.runs.checkpoint_io import SafeCheckpointIO
 from ckcnn.runs.folder import RunFolder
-from ckcnn.tasks import TASKS
 
 _MODE = "yaml within limits"  # of the argument parser
 
@@ -113,7 +112,7 @@ class CKCNNCLI(LightningCLI):
         parser.add_argument("--ckpt_path", type=str | None, help="a checkpoint, a run folder, or: best, last")
         parser.add_argument("--name", type=str | None, help="folder in --runs; by default the name of the preset")
         parser.add_argument("--runs", type=str, default="runs", help="folder of all runs")
-        parser.add_argument("--monitor", type=dict[str, str] | None, help=SUPPRESS)  # written into config.yaml
+        parser.add_argument("--monitor", type=dict[str, str] | None, help="of a run; use --model.monitor")
         parser.add_argument("--paper", type=dict[str, Any] | None, help="what the paper reports: size and metrics")
         parser.add_argument(
             "--variants", type=list[dict[str, Any]] | None, help="the rows of the paper's tables, of a preset"
@@ -127,9 +126,9 @@ class CKCNNCLI(LightningCLI):
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
         for fact in self._linked_facts():
             parser.link_arguments(f"data.{fact}", f"model.init_args.{fact}", apply_on="instantiate")
-        rules = {"monitor": lambda task: f"val/{TASKS[task].stopping[0]}", "mode": lambda task: TASKS[task].stopping[1]}
+        rules = {"monitor": lambda stopping: stopping[0], "mode": lambda stopping: stopping[1]}
         for name, rule in rules.items():
-            parser.link_arguments("data.task", f"early_stopping.{name}", rule, apply_on="instantiate")
+            parser.link_arguments("model.stopping", f"early_stopping.{name}", rule, apply_on="instantiate")
 
     def _linked_facts(self) -> list[str]:
         """The facts that the data gives; how far back a network sees may be chosen instead."""
@@ -175,7 +174,7 @@ class CKCNNCLI(LightningCLI):
         check_stamps(self.model, self.datamodule)
         if self.command == "fit" and self.choice.checkpoint:
             check_same_model(self.choice, self.model)
-        self.config.monitor = {"metric": self.model.task.monitor, "mode": self.model.task.mode}
+        self.config.monitor = {"metric": self.model.monitored[0], "mode": self.model.mode}
         settings = self.config_init["trainer"]
         plugins: list[Any] = [SafeCheckpointIO(), *_as_list(settings["plugins"])]
         if SLURMEnvironment.detect():
@@ -185,7 +184,7 @@ class CKCNNCLI(LightningCLI):
             run = self._run_folder()
             log = LateTensorBoard(run, self.choice.steps or None)
             self.begin = BeginRun(run, lambda: self.parser.dump(self.config, skip_none=False), log)
-            ours = run_callbacks(run, self.model.monitor, self.model.task.mode, int(self.config["seed_everything"]))
+            ours = run_callbacks(run, self.model.monitor, self.model.mode, int(self.config["seed_everything"]))
             kwargs |= {"logger": [log, *_as_list(settings["logger"])]}
             kwargs |= {"callbacks": [*_as_list(settings["callbacks"]), self.begin, *ours]}
             if settings["enable_progress_bar"] is not False:

@@ -104,7 +104,7 @@ def _of_class(path: Path, part: str, stored: Any, named: Any) -> dict[str, Any]:
             f"{path} names the {part} {name}, which is not part of ckcnn, so it is not imported; "
             f"if you trust it, name it yourself with --{part} {name}"
         )
-    return {"class_path": name, "init_args": _plain(path, _arguments(stored))}
+    return {"class_path": name, "init_args": _plain(path, _arguments(stored), _arguments(named), part)}
 
 
 def _arguments(stored: Any) -> dict[str, Any]:
@@ -112,14 +112,23 @@ def _arguments(stored: Any) -> dict[str, Any]:
     return dict(given) if isinstance(given, Mapping) else {}
 
 
-def _plain(path: Path, value: Any) -> Any:
-    """Values as they are; a class among them would be instantiated."""
+def _plain(path: Path, value: Any, named: Any = None, place: str = "") -> Any:
+    """Values as they are; a class among them would be instantiated, so the command line must name it, too."""
     if isinstance(value, Mapping):
-        if "class_path" in value:
-            raise ValueError(f"{path} names the class {value['class_path']} among its values; it is not imported")
-        return {str(key): _plain(path, entry) for key, entry in value.items()}
+        own = named.get("class_path") if isinstance(named, Mapping) else named
+        if "class_path" in value and own != value["class_path"]:
+            kind = value["class_path"]
+            raise ValueError(
+                f"{path} names the class {kind} among its values; it is not imported; "
+                f"if you trust it, name it yourself with --{place} {kind}"
+            )
+        inner = named if isinstance(named, Mapping) else {}
+        return {
+            str(key): _plain(path, entry, inner.get(key), place if key == "init_args" else f"{place}.{key}")
+            for key, entry in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_plain(path, entry) for entry in value]
+        return [_plain(path, entry, place=place) for entry in value]
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 

@@ -16,7 +16,7 @@ from ckcnn.datamodules import SequenceDataModule
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.inference.model import TrainedModel
 from ckcnn.models import pretrained
-from ckcnn.models.sequence_module import SequenceModule
+from ckcnn.models.sequence_module import SequenceModule, inference_settings, inference_weights
 from ckcnn.results.learned import network_of
 from ckcnn.runs import checkpoints
 from ckcnn.runs.checkpoint_structure import settings_of
@@ -102,8 +102,8 @@ def _network(
     if kind is None:
         raise ValueError(f"{source} holds a {name}, which is not part of ckcnn; pass its class as model_class")
     try:
-        model = kind(**content["hyper_parameters"])
-        model.load_state_dict(content["state_dict"])
+        model = kind(**inference_settings(content))
+        model.load_state_dict(inference_weights(content))
     except (KeyError, TypeError, AttributeError, RuntimeError):
         raise ValueError(f"{source} does not hold what its settings say: its weights are of another network") from None
     return model.net, model.takes_times

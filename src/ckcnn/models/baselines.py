@@ -13,10 +13,11 @@ from torch import Tensor, nn
 
 from ckcnn.models.ckcnn import CKCNN
 from ckcnn.models.optimization import Schedule
+from ckcnn.models.own_metrics import OwnMetrics
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.nn.checks import check_counts, check_fraction
 from ckcnn.nn.forecast import FromLastValue
-from ckcnn.tasks import TASKS
+from ckcnn.tasks import TASKS, Mode
 
 
 class Baseline(SequenceModule):
@@ -39,6 +40,13 @@ class Baseline(SequenceModule):
         schedule: how the learning rate changes.
         patience: epochs.
         decay: what a plateau divides by.
+        weight_decay: of AdamW; 0 is Adam.
+        label_smoothing: of the training loss of a classifier.
+        warm_up: fraction of a ``"one_cycle"`` or ``"cosine"`` schedule in which the learning rate rises.
+        loss: see `SequenceModule`, as the next three.
+        metrics: beside those of the task.
+        monitor: the metric that chooses the best epoch.
+        mode: whether a good value of it is large or small.
     """
 
     takes_times = False
@@ -60,9 +68,17 @@ class Baseline(SequenceModule):
         schedule: Schedule = "plateau",
         patience: int = 20,
         decay: float = 5.0,
+        weight_decay: float = 0.0,
+        label_smoothing: float = 0.0,
+        warm_up: float = 0.3,
+        loss: nn.Module | None = None,
+        metrics: OwnMetrics = None,
+        monitor: str | None = None,
+        mode: Mode | None = None,
     ) -> None:
-        super().__init__(task, out_channels, dt, learning_rate, schedule, patience, decay)
-        self.save_hyperparameters()
+        training = (learning_rate, schedule, patience, decay, weight_decay, label_smoothing, warm_up)
+        super().__init__(task, out_channels, dt, *training, loss, metrics, monitor, mode)
+        self.save_hyperparameters(ignore=["loss", "metrics"])
         check_fraction("dropout", dropout)
         check_fraction("input_dropout", input_dropout)
         if size is None:

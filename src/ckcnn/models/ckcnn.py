@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, ClassVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from ckcnn.models.networks import Block, Convolution, Kernel, NetworkOptions, Omega0, Readout
 from ckcnn.models.optimization import Schedule
+from ckcnn.models.own_metrics import OwnMetrics
 from ckcnn.models.parameter_groups import parameter_groups
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.nn import CKConv, kernel_penalty
@@ -16,6 +17,7 @@ from ckcnn.nn.checks import check_not_negative
 from ckcnn.nn.kernel_window import Window
 from ckcnn.nn.normalization import Norm
 from ckcnn.nn.prenorm import Activation, Stem
+from ckcnn.tasks import Mode
 
 
 class CKCNN(SequenceModule):
@@ -67,6 +69,10 @@ class CKCNN(SequenceModule):
         weight_decay: of AdamW; kernel nets, windows, norms and biases have none.
         label_smoothing: of the training loss of a classifier.
         warm_up: fraction of a ``"one_cycle"`` or ``"cosine"`` schedule in which the learning rate rises.
+        loss: see `SequenceModule`, as the next three.
+        metrics: beside those of the task.
+        monitor: the metric that chooses the best epoch.
+        mode: whether a good value of it is large or small.
     """
 
     convolution: ClassVar[type[CKConv]] = CKConv
@@ -110,11 +116,14 @@ class CKCNN(SequenceModule):
         weight_decay: float = 0.0,
         label_smoothing: float = 0.0,
         warm_up: float = 0.3,
+        loss: nn.Module | None = None,
+        metrics: OwnMetrics = None,
+        monitor: str | None = None,
+        mode: Mode | None = None,
     ) -> None:
-        super().__init__(
-            task, out_channels, dt, learning_rate, schedule, patience, decay, weight_decay, label_smoothing, warm_up
-        )
-        self.save_hyperparameters()
+        training = (learning_rate, schedule, patience, decay, weight_decay, label_smoothing, warm_up)
+        super().__init__(task, out_channels, dt, *training, loss, metrics, monitor, mode)
+        self.save_hyperparameters(ignore=["loss", "metrics"])
         check_not_negative("kernel_penalty", kernel_penalty)
         self.options = NetworkOptions(
             in_channels=in_channels,

@@ -24,9 +24,10 @@ from ckcnn.datamodules.loading import ResumableLoader
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.datamodules.sequences import SPLITS, SequenceData, facts_of
 from ckcnn.datamodules.transforms import Statistics
-from ckcnn.models import optimization, pretrained
+from ckcnn.models import optimization, own_metrics, pretrained
 from ckcnn.models.finite_loss import FiniteLoss
 from ckcnn.models.optimization import FOR_ALL_STEPS, OptimizerFactory, Schedule, ScheduleFactory
+from ckcnn.models.own_metrics import OwnMetrics
 from ckcnn.nn.checks import check_choice, check_fraction, check_not_negative, is_number
 from ckcnn.tasks import IGNORED, TASKS, Mode
 from ckcnn.tasks.metrics import WeightedMean
@@ -51,6 +52,10 @@ class SequenceModule(LightningModule):
         weight_decay: of AdamW; 0 is Adam.
         label_smoothing: of the training loss of a classifier.
         warm_up: fraction of ``"one_cycle"`` or ``"cosine"`` in which the learning rate rises.
+        loss: instead of that of the task: any module of the answers and the targets.
+        metrics: of torchmetrics, beside those of the task: one, a list, or several by name.
+        monitor: the metric that chooses the best epoch, such as ``"auroc"`` or ``"loss"``; by default that of the task.
+        mode: whether a good value of it is large (``"max"``) or small (``"min"``), if the metric does not say it.
     """
 
     takes_times: ClassVar[bool] = True  # whether `net` knows what to do with time stamps
@@ -70,6 +75,10 @@ class SequenceModule(LightningModule):
         weight_decay: float = 0.0,
         label_smoothing: float = 0.0,
         warm_up: float = 0.3,
+        loss: nn.Module | None = None,
+        metrics: OwnMetrics = None,
+        monitor: str | None = None,
+        mode: Mode | None = None,
     ) -> None:
         super().__init__()
         _check_training(task, learning_rate, schedule, patience, decay)
@@ -78,6 +87,10 @@ class SequenceModule(LightningModule):
         if not is_number(warm_up) or not 0 <= warm_up <= 1:
             raise ValueError(f"warm_up must lie in [0, 1], the part of the schedule, got {warm_up!r}")
         self.task = TASKS[task]
+        if label_smoothing and loss is not None:
+            raise ValueError("label_smoothing is for the loss of the task; leave it out, or give it to your own loss")
+        self.loss, self.own_metrics = loss, own_metrics.of_splits(metrics, self.task)
+        self.monitored = own_metrics.monitored(self.task, self.own_metrics, monitor, mode)
         self.dt = dict.fromkeys(SPLITS, 1.0) | (dt or {})
         self.learning_rate, self.schedule, self.patience, self.decay = learning_rate, schedule, patience, decay
         self.weight_decay, self.label_smoothing, self.warm_up = weight_decay, label_smoothing, warm_up
@@ -96,12 +109,19 @@ class SequenceModule(LightningModule):
     @property
     def monitor(self) -> str:
         """The logged name of the metric that chooses the best epoch."""
-        return f"val/{self.task.monitor}"
+        return f"val/{self.monitored[0]}"
 
     @property
     def mode(self) -> Mode:
         """Whether a good value of `monitor` is large or small."""
-        return self.task.mode
+        return self.monitored[1]
+
+    @property
+    def stopping(self) -> tuple[str, Mode]:
+        """What early stopping watches, as it is logged, and whether a good value is large or small."""
+        is_default = self.monitored[0] == self.task.monitor
+        name, mode = self.task.stopping if is_default else self.monitored
+        return f"val/{name}", mode
 
     @classmethod
     def for_data(cls, data: SequenceData, **options: Any) -> Self:
@@ -174,11 +194,14 @@ class SequenceModule(LightningModule):
             loss = nn.functional.cross_entropy(
                 answers, target, ignore_index=IGNORED, label_smoothing=self.label_smoothing
             )
+        elif self.loss is not None:
+            loss = self.loss(*own_metrics.for_loss(self.task, answers, target))
         else:
             loss = self.task.loss(answers, target)
         mean_loss, metrics = self._meters(split)
         mean_loss.update(loss.detach(), self.task.counted(batch.y).sum())
         metrics.update(values.detach(), batch.y)
+        self._own(split).update(*own_metrics.for_metric(self.task, values.detach(), batch.y))
         if confusion is not None:
             confusion.update(answers.detach(), batch.y)
         return loss
@@ -197,6 +220,9 @@ class SequenceModule(LightningModule):
     def _meters(self, split: str) -> tuple[WeightedMean, MetricCollection]:
         index = list(SPLITS).index(split)
         return cast(WeightedMean, self.losses[index]), cast(MetricCollection, self.metrics[index])
+
+    def _own(self, split: str) -> MetricCollection:
+        return cast(MetricCollection, self.own_metrics[list(SPLITS).index(split)])
 
     def on_train_epoch_end(self) -> None:
         self._log_split("train")
@@ -230,8 +256,11 @@ class SequenceModule(LightningModule):
         data = getattr(self.trainer, "datamodule", None)
         reference = data.reference_scores(split) if isinstance(data, SequenceDataModule) and split != "train" else {}
         others = {f"{split}/{name}": value for name, value in reference.items()}
-        self.log_dict({f"{split}/loss": mean_loss.compute(), **metrics.compute(), **others})
+        self.log_dict(
+            {f"{split}/loss": mean_loss.compute(), **metrics.compute(), **self._own(split).compute(), **others}
+        )
         mean_loss.reset()
+        self._own(split).reset()
         metrics.reset()
 
     def configure_callbacks(self) -> list[Callback]:
@@ -268,10 +297,18 @@ class SequenceModule(LightningModule):
         """Whether the schedule is made for the number of steps of the run."""
         return self.schedule_factory is None and self.schedule in FOR_ALL_STEPS
 
+    def own_parts(self) -> dict[str, Any]:
+        """Return the loss and the metrics that were given, which no hyperparameter holds."""
+        metrics = {name.partition("/")[2]: metric for name, metric in self._own("test").items()}
+        return {name: part for name, part in (("loss", self.loss), ("metrics", metrics)) if part}
+
     def training_settings(self) -> dict[str, Any]:
         """Return what a run must keep when it is resumed and the hyperparameters do not hold."""
         parts = {"optimizer": self.optimizer_factory, "lr_scheduler": self.schedule_factory}
-        return {name: factory and optimization.described(factory) for name, factory in parts.items()}
+        settings = {name: factory and optimization.described(factory) for name, factory in parts.items()}
+        own = self.own_parts()
+        metrics = {name: type(metric).__name__ for name, metric in own.get("metrics", {}).items()}
+        return {**settings, "loss": type(self.loss).__name__ if self.loss else None, "metrics": metrics or None}
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         optimizer = self.make_optimizer()
@@ -395,8 +432,8 @@ class SequenceModule(LightningModule):
     @classmethod
     def from_artefact(cls, content: Mapping[str, Any]) -> Self:
         """Return the model that `artefact` describes, ready to be evaluated or trained further."""
-        model = cls(**content["hyper_parameters"])
-        model.load_state_dict(content["state_dict"])
+        model = cls(**inference_settings(content))
+        model.load_state_dict(inference_weights(content))
         model.on_load_checkpoint(dict(content))
         return model.eval()
 
@@ -450,7 +487,17 @@ class SequenceModule(LightningModule):
     def train_metrics(self) -> list[Metric]:
         """Return the metrics of the epoch, whose state is kept in checkpoints."""
         mean_loss, metrics = self._meters("train")
-        return [mean_loss, *metrics.values()]
+        return [mean_loss, *metrics.values(), *self._own("train").values()]
+
+
+def inference_settings(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a stored model without those about metrics, which may be a user's own."""
+    return {name: value for name, value in content["hyper_parameters"].items() if name not in ("monitor", "mode")}
+
+
+def inference_weights(content: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return the weights of a stored model without those of a loss, which may be a user's own."""
+    return {name: value for name, value in content["state_dict"].items() if not name.startswith("loss.")}
 
 
 def _check_training(task: str, learning_rate: float, schedule: str, patience: int, decay: float) -> None:

@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
         make_sampler(options.strategy, wanted, options.trials, int(rehearsal.config.seed_everything)),
         make_pruner(options.pruner, rehearsal.config.trainer.max_epochs),
         rehearsal.model.monitor,
-        rehearsal.model.task.mode,
+        rehearsal.model.mode,
         question(rehearsal.choice.name, rehearsal.config, wanted),
     )
     return _search(options, study, folder, others, wanted, stop)

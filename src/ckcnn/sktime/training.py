@@ -49,7 +49,7 @@ class KeepBest(LateCallback):
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
         assert isinstance(module, SequenceModule)
         metrics = trainer.callback_metrics
-        found = rank(float(metrics[module.monitor]), float(metrics["val/loss"]), module.task.mode)
+        found = rank(float(metrics[module.monitor]), float(metrics["val/loss"]), module.mode)
         if found < self.best or self.epoch < 0:
             self.best, self.epoch, self.weights = found, trainer.current_epoch, copy.deepcopy(module.state_dict())
         elif trainer.current_epoch - self.epoch >= self.patience:
