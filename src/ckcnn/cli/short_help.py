@@ -33,7 +33,8 @@ _CHANGED = {
         "--model.num_blocks 2": "residual blocks",
         "--model.dropout 0.0": "fraction of the activations that training sets to zero",
         "--model.learning_rate 0.001": "of Adam; of one_cycle the highest",
-        "--model.schedule plateau": "or one_cycle (for few epochs), constant",
+        "--model.schedule plateau": "or one_cycle, cosine (for few epochs), constant",
+        "--optimizer AdamW": "any of torch.optim, or package.YourOptimizer; --lr_scheduler likewise",
     },
     "data": {
         "--data Arrays --data.path FILE": "your own data (.npz, .h5, .csv, .ts); ckcnn data lists the benchmarks",
