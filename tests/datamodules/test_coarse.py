@@ -88,9 +88,9 @@ class Steps(CKCNN):
 
     calls: list[tuple[str, float, int]]
 
-    def forward(self, batch: SequenceBatch, split: str = "test", step: float = 1.0) -> Tensor:
+    def answers(self, batch: SequenceBatch, split: str = "test", step: float = 1.0) -> Tensor:
         self.calls.append((split, self.dt[split] * step, batch.x.shape[-1]))
-        return super().forward(batch, split, step)
+        return super().answers(batch, split, step)
 
 
 def fit(model: LightningModule, data: Digits, folder: Path, epochs: int) -> Trainer:
