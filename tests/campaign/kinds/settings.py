@@ -87,7 +87,7 @@ RULES: dict[str, Callable[[Any], bool]] = {
     "model.embedding_dropout": _fraction,
     "model.kernel_penalty": _real(0, 1e300),
     "model.learning_rate": _real(0, 1e300, open_low=True),
-    "model.schedule": _one_of("plateau", "one_cycle", "constant"),
+    "model.schedule": _one_of("plateau", "one_cycle", "cosine", "constant"),
     "model.patience": _whole(0, 10**40),
     "model.decay": _real(1, 1e300, open_low=True),
     "model.block": _one_of("paper", "pre_norm", "pre_norm_gated"),
