@@ -221,6 +221,23 @@ def test_a_time_grid_of_another_signal_is_refused() -> None:
         make_layer()(x[..., :59], times=TimeGrid(times, x))
 
 
+@pytest.mark.parametrize("stamps", [[0.0, 1, 2, 3, 4], [0.0, 1, 3, 4, 7], [0.0, 0.7, 2.1, 2.9, 4.4]])
+def test_stamps_have_a_gradient_whatever_their_values(stamps: list[float]) -> None:
+    torch.manual_seed(0)
+    layer, x = make_layer(), torch.randn(1, 2, len(stamps), dtype=torch.float64)
+    weight = torch.randn(1, 3, len(stamps), dtype=torch.float64)
+
+    def loss(times: Tensor) -> Tensor:
+        return (layer(x, times=times) * weight).sum()
+
+    times = torch.tensor([stamps], dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(loss(times), times)
+    step = 1e-6 * torch.eye(len(stamps), dtype=torch.float64)
+    for index in range(1, len(stamps)):
+        sides = [loss((times + sign * step[index]).detach().requires_grad_()) for sign in (1, -1)]
+        assert gradient[0, index].item() == pytest.approx((sides[0] - sides[1]).item() / 2e-6, rel=1e-5, abs=1e-7)
+
+
 def test_bad_options() -> None:
     with pytest.raises(ValueError, match="stamps must be one of auto, exact, got 'fast'"):
         make_layer(stamps="fast")

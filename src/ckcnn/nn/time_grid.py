@@ -38,8 +38,9 @@ class TimeGrid:
         start = times[:, :1]
         stamps = times - start if not times.is_floating_point() else times.double() - start.double()
         self.stamps = stamps.double()
-        self.step = regular_step(times)
-        whole = self.stamps == self.stamps.round()
+        # A grid has no gradient in its stamps, so those that need one are summed pair by pair.
+        self.step = None if times.requires_grad else regular_step(times)
+        whole = (self.stamps == self.stamps.round()) & (not times.requires_grad)
         prefix = whole.long().cumprod(1).sum(1)
         gaps = self.stamps.diff()
         facts = torch.stack([prefix.min(), prefix.max(), (gaps == 0).any().long()]).tolist()
