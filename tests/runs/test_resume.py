@@ -178,11 +178,11 @@ COARSE = ["--model.schedule=one_cycle", "--trainer.limit_train_batches=9", "--da
     ("batch", "options"),
     [
         (12, ["--model.schedule=one_cycle"]),
-        (17, ["--model.schedule=one_cycle", "--trainer.limit_train_batches=9"]),
+        pytest.param(17, ["--model.schedule=one_cycle", "--trainer.limit_train_batches=9"], marks=pytest.mark.slow),
         (10, ["--model.schedule=constant", "--trainer.limit_train_batches=9", "--trainer.accumulate_grad_batches=4"]),
-        (12, [*COARSE, "--data.num_workers=1"]),
+        pytest.param(12, [*COARSE, "--data.num_workers=1"], marks=pytest.mark.slow),
         (17, COARSE),
-        (12, [*SGD, "--lr_scheduler=ExponentialLR", "--lr_scheduler.gamma=0.5"]),
+        pytest.param(12, [*SGD, "--lr_scheduler=ExponentialLR", "--lr_scheduler.gamma=0.5"], marks=pytest.mark.slow),
         (17, ["--optimizer=mine.Signs", "--model.schedule=cosine", "--model.warm_up=0.2"]),
     ],
     ids=[
