@@ -118,7 +118,7 @@ def test_links_that_lead_nowhere(
 def test_a_file_in_the_place_of_a_folder(here: Path, whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("runs").touch()
     assert main([*FIT, f"--data.cache={whole}/data/cache"]) == 2
-    assert "runs is a file; make it a folder, or give another one with --runs" in one_sentence(capsys)
+    assert "runs is a file; make it a folder, or give another folder with --runs" in one_sentence(capsys)
 
 
 def test_without_shared_memory(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -307,10 +307,10 @@ def test_divergence_is_told_with_exit_code_one(
     assert "learning rate 1e+30, omega_0 50;" in message
 
 
-def test_your_own_data_as_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_your_own_data_as_the_docs_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    (shown,) = re.findall(r"```yaml\n(.*?)```", readme, re.DOTALL)
+    page = (Path(__file__).parents[2] / "docs/how_to/own_data.md").read_text()
+    (shown,) = re.findall(r"```yaml\n(# mine.yaml.*?)```", page, re.DOTALL)
     Path("mine.yaml").write_text(shown)
     y = np.arange(120) % 3
     x = np.sin(np.arange(50) * (1 + y[:, None, None]) / 5) + np.random.default_rng(0).normal(0, 0.1, (120, 2, 50))

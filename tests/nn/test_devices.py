@@ -196,23 +196,22 @@ def test_nobody_waits_in_half_precision(device: str, precision: torch.dtype) -> 
     run_everything(device, precision)
 
 
-@pytest.mark.filterwarnings("ignore:Accessing the data pointer")  # torchmetrics copies its states
 @pytest.mark.parametrize("task", TASKS)
 def test_a_model_asks_its_device_nothing(task: str) -> None:
-    """What a training step runs forward, loss and metrics included."""
+    """What a training step runs forward, with loss and metrics, whose copies of their states break fake tensors."""
     facts = TASKS[task]
     outputs = 1 if facts.one_logit else 3
-    with FakeTensorMode(), torch.device("cuda"):
+    with torch.device("meta"):
         model = CKCNN(1, outputs, task, horizon=20, hidden_channels=4, embedding_channels=4, kernel_penalty=1e-3)
         x = torch.zeros(2, 20, dtype=torch.int64) if facts.from_tokens else torch.randn(2, 1, 20)
         lengths = None if facts.every_step else torch.ones(2, dtype=torch.int64)
         y = torch.zeros(2, *facts.target_shape(outputs, 20), dtype=torch.int64)
         y = y.float() if facts.target == "value" else y
         y = y[:, None] if facts.ahead else y  # of the only channel
-        with NoWaiting("cuda"):
+        with NoWaiting("meta"):
             for split in ("train", "val"):
                 loss = model._step(SequenceBatch(x, y, lengths=lengths), split) + model.penalty()
-                assert str(loss.device) == "cuda:0"
+                assert loss.device.type == "meta"
 
 
 class Watch(Callback):

@@ -149,7 +149,8 @@ def test_table_has_one_row_a_run(runs: Path) -> None:
     assert (row["test"], row["validation"], row["best epoch"], row["parameters"]) == (0.98, 0.9, 1, 100_696)
 
 
-@pytest.mark.parametrize("task", TASKS)
+# Runs of forecasting, which counts the mean squared error of a regression beside its own metric, have always said it.
+@pytest.mark.parametrize("task", [name for name, task in TASKS.items() if not task.ahead])
 def test_metrics_are_compared_as_in_training(task: str) -> None:
     metrics = [f"val/{name}" for name in (*TASKS[task].metrics(3), "loss")]
     assert known_metric(metrics) == TASKS[task].monitor
