@@ -101,7 +101,7 @@ def test_a_notebook_is_kept_without_outputs_and_machine(path: Path) -> None:
 def test_a_paragraph_stands_before_each_cell_and_links_lead_somewhere(path: Path) -> None:
     cells = nbformat.read(path, as_version=4).cells
     kinds = [cell.cell_type for cell in cells]
-    assert kinds == (["markdown", "code"] * len(kinds))[: len(kinds)]
+    assert kinds == ["markdown", "code"] * (len(kinds) // 2) + ["markdown"]
     for target in re.findall(r"\]\(([^)]+)\)", "".join(cell.source for cell in cells if cell.cell_type == "markdown")):
         assert (FOLDER / target).is_file(), target
 

@@ -33,7 +33,7 @@ ODD: tuple[Any, ...] = (
 
 
 def change(tree: Any, source: random.Random, top: bool = False) -> Any:
-    """Return a copy of a tree in which one value is gone, or another one stands in its place."""
+    """Return a copy of a tree in which one value is gone or replaced."""
     tree = copy.deepcopy(tree)
     places = [(parent, key) for parent, key in _places(tree) if not top or parent is tree]
     parent, key = source.choice(places)

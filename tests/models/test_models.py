@@ -191,7 +191,7 @@ def test_kernels_without_an_omega_0_take_auto_as_they_take_any_other(kernel: str
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"schedule": "step"}, "schedule must be one of plateau, one_cycle, "),
+        ({"schedule": "step"}, "schedule must be one of plateau, one_cycle, cosine, constant, "),
         ({"learning_rate": 0.0}, "learning_rate must be a positive number, got 0.0"),
         ({"decay": 1.0}, "decay must be a number above 1"),
         ({"weight_decay": -1.0}, "weight_decay must be 0 or a positive number, got -1.0"),

@@ -87,7 +87,7 @@ def _overview(command: str) -> str:
         lines += ["", *([f"{name}:"] if name else [])]
         lines += [f"  {flag:{_COLUMN}}{meaning}" for flag, meaning in flags.items()]
     lines += ["", f"All options: ckcnn {command} --help model (or data, trainer; --help model GRU for another class),"]
-    return "\n".join([*lines, f"or ckcnn {command} --help-all. Any of them may stand in a YAML file, too."])
+    return "\n".join([*lines, f"or ckcnn {command} --help-all. Any of them can also be set in a YAML file."])
 
 
 def _group(group: str, names: Sequence[str], arguments: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Checkpoints in which a value is missing or another one, or whose bytes are damaged; and pickles with a payload."""
+"""Checkpoints in which a value is missing or replaced, or whose bytes are damaged; and pickles with a payload."""
 
 from __future__ import annotations
 
