@@ -8,22 +8,29 @@ and a signal of a million samples are printed as the tables of `docs/explanation
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from benchmarks.cases import NUM_BLOCKS, SHAPES, Shape
 from benchmarks.operators import OperatorCounter
-from ckcnn.nn import CKConv, CKNet, CKTextNet
+from ckcnn.nn import CKConv, CKNet, CKTextNet, depthwise, plan
+from ckcnn.nn.schedule import ACCELERATOR
 
 _LAUNCH = 5e-6  # seconds from one launch to the next
 _ADAM_BYTES = 28  # a float32 parameter: reads it, its gradient and two moments; writes all but the gradient
 _HOP = 10e-6  # seconds of latency of each of the 2 (N - 1) messages of a ring
 _NETWORK = 12.5e9  # bytes a second of a 100 Gb/s link, one a node
 _GPUS_PER_NODE = 8
+PRECISIONS = {"32-true": None, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}  # Lightning's names
+
+MakeInput = Callable[[str], Tensor]  # from the name of a device
 
 
 @dataclass(frozen=True)
@@ -71,16 +78,32 @@ class Cost:
         return sum(times) + max(_LAUNCH, _ADAM_BYTES * self.parameters / gpu.bandwidth)
 
 
-def count(net: nn.Module, make_input: Callable[[], Tensor]) -> Cost:
-    """Count the forward and backward pass of a network on the meta device."""
-    net = net.to("meta")
+def count(net: nn.Module, make_input: MakeInput, precision: str = "32-true") -> Cost:
+    """Count the forward and backward pass of a network without values, under autocast if the precision is mixed."""
     parameters = sum(parameter.numel() for parameter in net.parameters())
-    with OperatorCounter(memory=True) as counter:
-        assert counter.memory is not None
-        counter.memory.see(list(net.parameters()))
-        y = net(make_input())
-        y.backward(torch.empty_like(y))
+    dtype = PRECISIONS[precision]
+    with _valueless(dtype) as device:
+        net = net.to_empty(device=device)
+        with OperatorCounter(memory=True) as counter:
+            assert counter.memory is not None
+            counter.memory.see(list(net.parameters()))
+            with nullcontext() if dtype is None else torch.autocast(device, dtype):
+                y = net(make_input(device))
+            y.backward(torch.empty_like(y))
     return Cost(counter, parameters)
+
+
+@contextmanager
+def _valueless(dtype: torch.dtype | None) -> Iterator[str]:
+    """Give a device for tensors without values: autocast does not know meta, so it gets a CPU that plans like a GPU."""
+    if dtype is None:
+        yield "meta"
+        return
+    with ExitStack() as stack:
+        for module in (plan, depthwise):
+            stack.enter_context(mock.patch.object(module, "schedule_for", return_value=ACCELERATOR))
+        stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        yield "cpu"
 
 
 def all_reduce(size: float, devices: int, gpu: Gpu) -> float:
@@ -97,23 +120,23 @@ def efficiency(cost: Cost, gpu: Gpu, devices: int) -> float:
     return seconds / (seconds + all_reduce(cost.gradient_bytes, devices, gpu))
 
 
-def model_of(preset: str) -> tuple[nn.Module, Callable[[], Tensor]]:
-    """Build the network of a preset, and what makes a batch of its training data on the meta device."""
+def model_of(preset: str) -> tuple[nn.Module, MakeInput]:
+    """Build the network of a preset, and what makes a batch of its training data on a device."""
     from ckcnn.cli.rehearsal import WeightlessRehearsal
 
     rehearsal = WeightlessRehearsal("fit", ["--config", preset])
     net, data = rehearsal.model.net, rehearsal.datamodule
     batch, length = data.batch_size, data.horizon
     if isinstance(net, CKTextNet):
-        return net, partial(torch.zeros, batch, length, dtype=torch.int64, device="meta")
-    return net, partial(torch.empty, batch, data.in_channels, length, device="meta")
+        return net, lambda device: torch.zeros(batch, length, dtype=torch.int64, device=device)
+    return net, lambda device: torch.empty(batch, data.in_channels, length, device=device)
 
 
-def network_of(shape: Shape) -> tuple[nn.Module, Callable[[], Tensor]]:
+def network_of(shape: Shape) -> tuple[nn.Module, MakeInput]:
     """Build the network of one of the paper's shapes."""
     conv = partial(CKConv, horizon=shape.length)
     net = CKNet(shape.in_channels, shape.hidden, shape.classes, conv, NUM_BLOCKS)
-    return net, partial(torch.empty, shape.batch, shape.in_channels, shape.length, device="meta")
+    return net, lambda device: torch.empty(shape.batch, shape.in_channels, shape.length, device=device)
 
 
 def print_one(name: str, cost: Cost, devices: int) -> None:
@@ -153,16 +176,18 @@ def main() -> None:
     """Print one preset, or the tables of all shapes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", help="a preset, such as speech_raw.yaml")
+    parser.add_argument("--precision", choices=PRECISIONS, default="32-true", help="as in --trainer.precision")
     parser.add_argument("--devices", type=int, default=8, help="GPUs that share the batch's gradients")
     options = parser.parse_args()
     if options.devices < 1:
         parser.error(f"--devices must be at least 1, got {options.devices}")
     if options.config:
-        print_one(options.config, count(*model_of(options.config)), options.devices)
+        print_one(options.config, count(*model_of(options.config), options.precision), options.devices)
         return
     million = Shape("1M samples", 8, 1, 1 << 20, 30, 10, rounds=1, steps=1)
     shapes = (*SHAPES, million)
-    print_tables({f"{s.name}: {s.batch} x {s.in_channels} x {s.length:,}": count(*network_of(s)) for s in shapes})
+    names = {s: f"{s.name}: {s.batch} x {s.in_channels} x {s.length:,}" for s in shapes}
+    print_tables({names[s]: count(*network_of(s), options.precision) for s in shapes})
 
 
 if __name__ == "__main__":
