@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
 from ckcnn.datamodules import cache as caches
+from ckcnn.datamodules.augmentation import Augmentation
 from ckcnn.datamodules.coarse import RateSchedule, check_coarse
 from ckcnn.datamodules.datasets import ResidentDataset, SequenceDataset, Store, WindowDataset
 from ckcnn.datamodules.loading import ResumableLoader, ShardSampler, processes
@@ -225,10 +226,16 @@ class SequenceDataModule(PreparedDataModule):
             count, rank = processes()
             return WindowDataset(stream, self.batch_size * count, self.length, self.history, count, rank)
         found = SequenceDataset(self._store, index, self._pipeline(split))
+        if split == "train":
+            found.augmentation = self.augmentation()
         if split == "train" and self.schedule is not None:
             found.schedule = self.schedule
             found.coarse = {step: self._pipeline(split, step) for step, _ in self.schedule.phases}
         return found
+
+    def augmentation(self) -> Augmentation | None:
+        """Return what changes the training sequences in each epoch; here nothing."""
+        return None
 
     def train_dataloader(self) -> DataLoader[SequenceBatch]:
         """Training batches in an order that depends on `seed` and the epoch."""

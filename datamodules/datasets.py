@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from ckcnn.datamodules.augmentation import Augmentation
 from ckcnn.datamodules.cache import open_cache
 from ckcnn.datamodules.coarse import RateSchedule
 from ckcnn.datamodules.pipeline import Pipeline, Rows
@@ -102,14 +103,14 @@ class SequenceDataset(Dataset[SequenceBatch]):
     """The sequences of one split; `__getitems__` is how a DataLoader asks for a batch at once.
 
     Attributes:
-        augmentation: changes rows, given their numbers, the epoch and how many there are; None for nothing.
+        augmentation: changes the sequences in each epoch; None for nothing.
         schedule: the sampling step of each epoch, if it changes.
         coarse: what makes batches at each of these steps.
     """
 
     def __init__(self, store: Store, index: NDArray[np.int64], pipeline: Pipeline) -> None:
         self.store, self.index, self.pipeline = store, torch.from_numpy(index), pipeline
-        self.augmentation: Callable[[Rows, Tensor, int, int], Rows] | None = None
+        self.augmentation: Augmentation | None = None
         self.schedule: RateSchedule | None = None
         self.coarse: Mapping[int, Pipeline] = {}
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 
 from ckcnn.checks import check_choice
+from ckcnn.datamodules.augmentation import RecordingAugmentation
 from ckcnn.datamodules.base import SequenceDataModule
 from ckcnn.datamodules.downloads import Download
 from ckcnn.datamodules.features import CEPSTRA, INT16, cepstra
@@ -19,6 +20,9 @@ _FOLDER = "SpeechCommands/speech_commands_v0.02"
 _URL = "http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz"
 _NOISE = "_background_noise_"
 _CHUNK = 256
+
+Augment = Literal["none", "shift", "shift_speed"]
+
 # The paper's words, in the authors' order.
 TEN_WORDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 OTHER_WORDS = (
@@ -59,6 +63,9 @@ class SpeechCommands(SequenceDataModule):
         mfcc: whether to give 20 cepstral coefficients at 161 steps instead of 16,000 samples.
         words: the classes, numbered in this order; the paper's ten by default. Mind that YAML wants quotes: ["yes"].
         partial: whether words whose folder is absent are left out, while the others keep their number.
+        augment: what training does to a recording, anew in each epoch: ``"shift"`` moves it by up to a tenth of a
+            second, ``"shift_speed"`` also plays it up to a tenth faster or slower; validation and test hear
+            recordings as they are.
         shared: see `SequenceDataModule`.
     """
 
@@ -75,7 +82,12 @@ class SpeechCommands(SequenceDataModule):
     homepage = f"{_URL} (unpack it into {_FOLDER})"
 
     def __init__(
-        self, mfcc: bool = False, words: Sequence[str] = TEN_WORDS, partial: bool = False, **shared: Any
+        self,
+        mfcc: bool = False,
+        words: Sequence[str] = TEN_WORDS,
+        partial: bool = False,
+        augment: Augment = "none",
+        **shared: Any,
     ) -> None:
         for word in words:
             if isinstance(word, bool):
@@ -83,6 +95,8 @@ class SpeechCommands(SequenceDataModule):
             check_choice("words", word, (*TEN_WORDS, *OTHER_WORDS))
         if len(words) < 2 or len(set(words)) < len(words):
             raise ValueError(f"words must be at least two different ones, got {list(words)}")
+        check_choice("augment", augment, get_args(Augment))
+        self.augment = augment
         self.mfcc, self.classes, self.partial = mfcc, tuple(words), partial
         self.channels, self.length = (20, 161) if mfcc else (1, self.rate)
         self.features = CEPSTRA if mfcc else None
@@ -119,6 +133,9 @@ class SpeechCommands(SequenceDataModule):
                 if features is not None:
                     x = features(torch.from_numpy(x[:, 0]).float() / INT16).numpy()
                 yield RawSequences(x, labels)
+
+    def augmentation(self) -> RecordingAugmentation | None:
+        return None if self.augment == "none" else RecordingAugmentation(self.augment == "shift_speed", self.seed)
 
     def _check_folders(self) -> None:
         known = {*TEN_WORDS, *OTHER_WORDS, _NOISE}

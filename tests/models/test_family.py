@@ -1,16 +1,11 @@
-"""The whole networks of the family: sizes to the digit, overlays on any preset, optimiser groups, augmentation."""
+"""The whole networks of the family: sizes to the digit, overlays on any preset, optimiser groups."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 import torch
 
 from ckcnn import CKCNN, presets
-from ckcnn.datamodules import Digits, SequentialCIFAR10
-from ckcnn.datamodules.images import Augmentation
-from ckcnn.datamodules.pipeline import Rows
 from ckcnn.inference.export import with_constant_kernels
 from ckcnn.models.baselines import count_parameters
 
@@ -90,48 +85,3 @@ def test_the_papers_network_has_one_group_in_the_old_order() -> None:
 def test_what_does_not_go_together_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_model("smnist", **changes)
-
-
-def test_images_are_shifted_and_mirrored_as_seed_and_epoch_say() -> None:
-    image = torch.arange(1, 65, dtype=torch.uint8).view(1, 1, 64).repeat(40, 1, 1)
-    rows = Rows(image, torch.zeros(40))
-    augmentation = Augmentation((8, 8), flip=True, seed=0)
-    items = torch.arange(40)
-    first = augmentation(rows, items, 0, 40).x
-    allowed = set()
-    for flip in (False, True):
-        padded = torch.nn.functional.pad(image[0].view(1, 8, 8), (1, 1, 1, 1))
-        for down in range(3):
-            for across in range(3):
-                crop = padded[:, down : down + 8, across : across + 8]
-                allowed.add(tuple((crop.flip(-1) if flip else crop).flatten().tolist()))
-    seen = {tuple(x.flatten().tolist()) for x in first}
-    assert seen <= allowed
-    assert len(seen) > 9
-    assert not torch.equal(first, augmentation(rows, items, 1, 40).x)
-    again = Augmentation((8, 8), flip=True, seed=0)
-    part = again(Rows(image[:5], torch.zeros(5)), torch.arange(10, 15), 0, 40).x
-    assert torch.equal(part, first[10:15])  # whatever the batch
-
-
-def test_augmentation_is_for_training_images_only() -> None:
-    with pytest.raises(ValueError, match="augment must be one of none, crop, crop_flip, got 'flip'"):
-        SequentialCIFAR10(augment="flip")  # type: ignore[arg-type]
-
-
-def test_an_augmented_epoch_is_new_and_repeatable(tmp_path: Path) -> None:
-    def epochs(augment: str) -> list[torch.Tensor]:
-        data = Digits(cache=tmp_path, batch_size=200, augment=augment)
-        data.prepare_data(), data.setup()
-        loader = data.train_dataloader()
-        orders = [torch.cat([batch.x for batch in loader]) for _ in range(2)]
-        assert torch.equal(next(iter(data.val_dataloader())).x, next(iter(plain.val_dataloader())).x)
-        return orders
-
-    plain = Digits(cache=tmp_path, batch_size=200)
-    plain.prepare_data(), plain.setup()
-    one, two = epochs("crop")
-    assert torch.equal(one, epochs("crop")[0])
-    assert not torch.equal(one.sort(0).values, two.sort(0).values)
-    as_is = [values.sort(0).values for values in epochs("none")]
-    assert torch.equal(as_is[0], as_is[1])
