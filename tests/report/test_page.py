@@ -16,6 +16,8 @@ import pytest
 
 from ckcnn import CKCNN, results
 from ckcnn.__main__ import main
+from ckcnn.archive import output as archive
+from ckcnn.archive.results import Result
 from ckcnn.report.comparisons import by_drop, comparisons
 from ckcnn.runs import checkpoints
 from tests.small_runs import config, result_of, write_run, write_search
@@ -116,6 +118,65 @@ def test_runs_of_one_benchmark_are_compared_whatever_they_are_called(runs: Path)
     (only,) = comparisons(results.load(runs).runs)
     assert only.title == "CharacterTrajectories"
     assert [line.name for line in only.charts[0].lines] == ["mine/version_0, trained at 1/2", "letters/version_0"]
+
+
+SEPARABLE = {"block": "pre_norm_gated", "conv": "depthwise", "window": "channel", "omega_0": "auto"}
+
+
+def test_networks_of_the_family_are_compared_and_not_averaged(runs: Path) -> None:
+    smaller = {"class_path": "ckcnn.CKCNN", "init_args": SEPARABLE}
+    write_run(runs / "letters/version_3", config(model=smaller), [0.5], [{**result_of(0.995), "parameters": 48_650}])
+    write_run(runs / "letters/version_4", config(seed_everything=1), [0.5], [result_of(0.97)])
+    page = report(runs)
+    assert "Networks: CharacterTrajectories model" in page.text, "with gaps there is one network, so no table"
+    heading = "model parameters runs test accuracy time of an epoch"
+    best, other = "CKCNN, separable 48,650 1 99.50 % 2 s", "CKCNN 100,696 1 97.00 % 2 s"
+    assert f"{heading} {best} " in page.text
+    assert other in page.text
+    drops = by_drop(results.load(runs).runs)
+    assert drops is not None
+    assert "CKCNN, separable" not in [line.name for line in drops.lines], "tested without gaps only"
+    assert drops.lines[0].name == "CKCNN, mean of runs"
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    """What `ckcnn reproduce` and `ckcnn reproduce archive` write."""
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    shutil.copy(Path(__file__).parents[2] / "docs/reference/tables/discrete-fast.md", folder)
+    archive.write([Result("GunPoint", method, 0, 0.98, 3.0) for method in ("CKCNN", "DTW")], folder)
+    return folder
+
+
+def test_tables_of_the_paper_and_of_the_archive_are_shown(runs: Path, tables: Path) -> None:
+    page = report(runs, "--tables", str(tables))
+    assert "3 runs, 1 search, 2 tables" in page.text
+    assert "Discrete sequences (Tab. 1), with fast.yaml pmnist CKCNN 97.69 % CKCNN, paper 98.00 %" in page.text
+    assert "CKCNN DTW GunPoint 98.00 98.00 mean rank (1 problems) 1.50 1.50" in page.text
+
+
+def test_tables_need_no_runs(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tables.parent)
+    assert main(["report"]) == 0
+    assert "0 runs, 2 tables" in Page(Path("report.html")).text
+
+
+@pytest.mark.parametrize("text", ["no table", "# title\n\nno table", "# t\n\n| a | b |\n|---|---|\n| 1 |"])
+def test_a_file_that_is_no_table_is_named_and_the_rest_is_shown(runs: Path, tables: Path, text: str) -> None:
+    (tables / "notes.md").write_text(text)
+    page = report(runs, "--tables", str(tables))
+    assert re.search(r"notes.md: (expected a heading and tables|a row of a table)", page.text)
+    assert "2 tables" in page.text
+
+
+def test_the_dashed_line_is_explained_and_numbers_are_rounded(runs: Path) -> None:
+    write_run(runs / "letters/version_3", config(model__omega_0=61.05486887627988), [0.5, 0.6], [result_of(0.97)])
+    text = report(runs).text
+    assert "training epoch that was kept" in text
+    assert "pruned trials best trial" in text
+    assert "omega_0 61.05 " in text
+    assert "61.054" not in text
 
 
 def test_says_what_is_missing(runs: Path) -> None:
@@ -230,6 +291,7 @@ def test_an_odd_confusion_matrix_is_told(tmp_path: Path, confusion: object) -> N
     [
         (["nowhere"], "nowhere is not a folder; give the one that holds the runs"),
         (["."], "there is no run in .; ckcnn fit makes run folders"),
+        ([".", "--tables", "no"], "--tables must be a folder that ckcnn reproduce has written, got no"),
         ([".", "--output", "report.pdf"], "--output must end in .html or .htm, got report.pdf"),
         ([".", "--output", "no/report.html"], "lies in a folder that does not exist; make it first"),
         ([".", "--outptu", "x.html"], "unrecognized arguments: --outptu x.html; see ckcnn report --help"),

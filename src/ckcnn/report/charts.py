@@ -60,7 +60,8 @@ class Chart:
         x_ticks: positions and texts.
         y_ticks: positions and texts.
         lines: at most as many as there are colours.
-        mark: position of a vertical line.
+        mark: position of a dashed vertical line.
+        mark_name: what it marks, for the legend.
         left_out: how many lines did not fit.
     """
 
@@ -70,6 +71,7 @@ class Chart:
     y_ticks: Ticks
     lines: list[Drawn]
     mark: float | None
+    mark_name: str
     left_out: int
 
 
@@ -82,8 +84,9 @@ def chart(
     log_x: bool = False,
     x_ticks: Ticks | None = None,
     mark: float | None = None,
+    mark_name: str = "",
 ) -> Chart | None:
-    """Lays lines out on a canvas; None if there is nothing to draw.
+    """Lay lines out on a canvas; return None if there is nothing to draw.
 
     Args:
         title: what it shows.
@@ -92,7 +95,8 @@ def chart(
         percent: whether values are fractions that people write as percentages.
         log_x: whether the x axis is logarithmic.
         x_ticks: values and texts along the x axis, instead of round numbers.
-        mark: where to draw a vertical line.
+        mark: where to draw a dashed vertical line.
+        mark_name: what it marks.
     """
     drawable = [(line, points) for line in lines if (points := line.drawable(log_x))]
     if not drawable:
@@ -110,6 +114,7 @@ def chart(
         y_ticks=y_axis.ticks(percent),
         lines=[_draw(line, line_points, x_axis, y_axis) for line, line_points in shown],
         mark=None if mark is None else x_axis(mark),
+        mark_name=mark_name,
         left_out=len(drawable) - len(shown),
     )
 

@@ -84,7 +84,8 @@ def omega_0(search: Search) -> Chart | None:
     best = search.ranked[0].get(OMEGA_0) if search.ranked else None
     mark = best if isinstance(best, float) and best > 0 else None
     percent = in_percent(search.monitor)
-    return chart(f"{search.monitor} against omega_0", "omega_0", lines, percent=percent, log_x=True, mark=mark)
+    title = f"{search.monitor} against omega_0"
+    return chart(title, "omega_0", lines, percent=percent, log_x=True, mark=mark, mark_name="best trial")
 
 
 def _mean_line(name: str, scores: dict[float, list[float]]) -> Line:

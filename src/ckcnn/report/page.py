@@ -16,18 +16,21 @@ from ckcnn.formatting import count, readable, short
 from ckcnn.report import charts
 from ckcnn.report.compare import compared, differing_settings
 from ckcnn.report.comparisons import comparisons, omega_0
+from ckcnn.report.networks import network_tables
 from ckcnn.report.runs import RunView
+from ckcnn.report.tables import Document
 from ckcnn.results import Results
 
 _NUMBERS = ("parameters", "validation", "test", "paper", "difference", "epochs", "time")
 
 
-def render(results: Results, views: Sequence[RunView], title: str) -> str:
-    """The text of the page.
+def render(results: Results, views: Sequence[RunView], documents: Sequence[Document], title: str) -> str:
+    """Return the page.
 
     Args:
-        results: what was found.
-        views: of its runs.
+        results: the runs and searches of a folder.
+        views: what the page shows of each run.
+        documents: tables of `ckcnn reproduce`.
         title: of the page.
     """
     environment = Environment(
@@ -43,6 +46,8 @@ def render(results: Results, views: Sequence[RunView], title: str) -> str:
         compared=compared,
         numbers=_NUMBERS,
         comparisons=comparisons(results.runs),
+        networks=network_tables(views),
+        documents=documents,
         searches=[(search, omega_0(search)) for search in results.searches],
         broken=results.broken,
         style=files["style.css"],

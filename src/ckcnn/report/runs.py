@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ckcnn.formatting import difference, duration, in_percent, readable
+from ckcnn.formatting import difference, duration, in_percent, readable, short
 from ckcnn.report.charts import Chart, Line, chart
 from ckcnn.report.confusion import Matrix, matrix
 from ckcnn.results import Run
@@ -51,7 +51,7 @@ class RunView:
 
 
 def view(run: Run) -> RunView:
-    """Collects it; what cannot be read is said in the notes."""
+    """Collect what the page shows of a run; what cannot be read is named in the notes."""
     notes: list[str] = []
     net = _or_note(run.network, notes)
     size = sum(parameter.numel() for parameter in net.parameters()) if net else (run.test or {}).get("parameters")
@@ -119,7 +119,7 @@ def _facts(run: Run) -> dict[str, str]:
         "commit": str(test.get("git_commit") or "")[:12] or None,
         **{name: readable(name, value) for name, value in test.get("metrics", {}).items()},
     }
-    return {name: str(value) for name, value in facts.items() if value is not None}
+    return {name: short(value) for name, value in facts.items() if value is not None}
 
 
 def _curves(run: Run) -> list[Chart]:
@@ -132,7 +132,9 @@ def _curves(run: Run) -> list[Chart]:
             name = f"{split}/{metric}"
             points = [(row["epoch"], row[name]) for row in run.epochs if name in row]
             lines.append(Line({"val": "validation", "train": "training"}[split], points))
-        charts.append(chart(str(metric), "epoch", lines, percent=in_percent(metric), mark=best))
+        charts.append(
+            chart(str(metric), "epoch", lines, percent=in_percent(metric), mark=best, mark_name="epoch that was kept")
+        )
     return [made for made in charts if made is not None]
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ckcnn import presets
 from ckcnn.data_options import OPTIONS
 from ckcnn.hints import in_short
+from ckcnn.results.family import network_name
 from ckcnn.results.metrics import known_metric, known_mode, told_metric
 from ckcnn.results.searches import Search
 from ckcnn.runs import metrics_table
@@ -64,8 +65,9 @@ class Run:
 
     @property
     def model(self) -> str:
-        """The class of the model, such as ``CKCNN``."""
-        return str((self.config.get("model") or {}).get("class_path", "?")).rpartition(".")[2]
+        """The model, such as ``GRU``, ``CKCNN`` or, for a network of the family, ``CKCNN, separable``."""
+        model = self.config.get("model") or {}
+        return network_name(str(model.get("class_path", "?")).rpartition(".")[2], model.get("init_args") or {})
 
     @property
     def benchmark(self) -> str:

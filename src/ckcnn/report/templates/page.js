@@ -29,6 +29,12 @@ const make = (tag, attributes = {}, ...children) => {
   made.append(...children);
   return made;
 };
+const roundValues = (low, high, whole) => {
+  const power = 10 ** Math.floor(Math.log10((high - low) / 5));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((wide) => (high - low) / wide <= 5 && (wide >= 1 || !whole));
+  const first = Math.ceil(low / step - 1e-9);
+  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, number) => Number(((first + number) * step).toPrecision(6)));
+};
 const chart = (title, lines) => {
   const points = lines.flatMap((line) => line.points);
   const range = (index) => {
@@ -40,12 +46,11 @@ const chart = (title, lines) => {
   const x = (value) => (48 + (304 * (value - left)) / (right - left)).toFixed(1);
   const y = (value) => (176 - (168 * (value - bottom)) / (top - bottom)).toFixed(1);
   const svg = make("svg", { viewBox: "0 0 360 210", role: "img", "aria-label": title });
-  for (const part of [0, 0.25, 0.5, 0.75, 1]) {
-    const [high, wide] = [bottom + part * (top - bottom), left + part * (right - left)];
-    svg.append(make("path", { class: "grid", d: `M48,${y(high)}H352` }));
-    svg.append(make("text", { class: "y", x: 43, y: Number(y(high)) + 3.5 }, String(Number(high.toPrecision(3)))));
-    svg.append(make("text", { class: "x", x: x(wide), y: 191 }, String(Math.round(wide))));
+  for (const value of roundValues(bottom, top, false)) {
+    svg.append(make("path", { class: "grid", d: `M48,${y(value)}H352` }));
+    svg.append(make("text", { class: "y", x: 43, y: Number(y(value)) + 3.5 }, String(value)));
   }
+  for (const epoch of roundValues(left, right, true)) svg.append(make("text", { class: "x", x: x(epoch), y: 191 }, String(epoch)));
   svg.append(make("text", { class: "x label", x: 200, y: 207 }, "epoch"));
   const legend = make("span", { class: "legend" });
   for (const line of lines) {
