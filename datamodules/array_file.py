@@ -19,24 +19,29 @@ from ckcnn.hints import in_short
 from ckcnn.memory import check_room
 
 MOST_TIME = 1e30  # of a stamp: with larger ones, products overflow
-_HDF5 = (".h5", ".hdf5")
+HDF5 = (".h5", ".hdf5")
 _TABLES = (".csv", ".ts")
+
+
+def ending(path: Path) -> str:
+    """Return how the name of a file ends; other systems write .CSV and .WAV."""
+    return path.suffix.lower()
 
 
 @contextmanager
 def open_arrays(path: Path) -> Iterator[Mapping[str, Any]]:
     """The arrays of an ``.npz`` or HDF5 file by name, each read when it is asked for; pickles are never loaded."""
-    if path.suffix not in (".npz", *_HDF5, *_TABLES):
+    if ending(path) not in (".npz", *HDF5, *_TABLES):
         raise DataError(f"{path} must be an .npz, .h5, .csv or .ts file")
     if not path.is_file():
         raise DataError(f"there is no file {path.resolve()}")
-    if path.suffix in _TABLES:
+    if ending(path) in _TABLES:
         from ckcnn.datamodules import tables  # it reads with what is below
 
         yield tables.read_arrays(path)
         return
     try:
-        if path.suffix in _HDF5:
+        if ending(path) in HDF5:
             with h5py.File(path, "r") as arrays:
                 yield arrays
         else:
@@ -44,7 +49,7 @@ def open_arrays(path: Path) -> Iterator[Mapping[str, Any]]:
                 yield np.load(file, allow_pickle=False)
     except (OSError, zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError, KeyError, zlib.error):
         # The last four: an archive that is encrypted or packed in an unknown way, and broken HDF5.
-        raise DataError(f"{path} is damaged, or not a whole {path.suffix} file; write it again") from None
+        raise DataError(f"{path} is damaged, or not a whole {ending(path)} file; write it again") from None
 
 
 def entries(arrays: Mapping[str, Any], path: Path) -> list[str]:
@@ -106,10 +111,7 @@ def read_shape(path: Path) -> tuple[int, int, int]:
     with open_arrays(path) as arrays:
         if "x" not in entries(arrays, path):
             raise DataError(f"{path} must hold an array x, got only {', '.join(sorted(arrays)) or 'nothing'}")
-        if path.suffix == ".npz":
-            shape, _, kind = npy_header(path)
-        else:
-            shape, kind = _entry(arrays, "x", path).shape, _entry(arrays, "x", path).dtype
+        shape, _, kind = header(arrays, "x", path)
     if kind.kind not in "biuf":
         raise DataError(f"{path}: x must be real numbers, got {_kind(kind)}")
     if len(shape) != 3 or 0 in shape:
@@ -152,7 +154,7 @@ def read_labels(path: Path, each_step: bool = False) -> NDArray[Any] | None:
 
 def without_labels(path: Path) -> str:
     """Return what to tell somebody who wants to train or score without labels."""
-    labels = "a label column, or labels after the values" if path.suffix in _TABLES else "an array y"
+    labels = "a label column, or labels after the values" if ending(path) in _TABLES else "an array y"
     return (
         f"{path} must hold labels ({labels}) to train or score with; "
         f"ckcnn predict --ckpt_path RUN --input {path.name} answers sequences without them"
@@ -183,12 +185,10 @@ def check_values(name: str, values: NDArray[Any], valid: NDArray[np.bool_], star
         )
 
 
-def check_times(times: NDArray[Any], shape: tuple[int, int], path: Path) -> None:
+def check_times(found: tuple[int, ...], kind: np.dtype[Any], shape: tuple[int, int], path: Path) -> None:
     """Stamps must be ``(N, T)`` numbers."""
-    if times.shape != shape or times.dtype.kind not in "iuf":
-        raise DataError(
-            f"{path}: times must be numbers of shape {shape}, one for each step, got {times.dtype} {times.shape}"
-        )
+    if found != shape or kind.kind not in "iuf":
+        raise DataError(f"{path}: times must be numbers of shape {shape}, one for each step, got {kind} {found}")
 
 
 def median_gap(path: Path) -> float:
@@ -226,18 +226,25 @@ def read_split(split: NDArray[Any], path: Path) -> NDArray[np.int8]:
     return np.concatenate([split_codes(name, 1) for name in names])
 
 
-def npy_header(path: Path) -> tuple[tuple[int, ...], bool, Any]:
-    """Shape, whether the columns are contiguous, and type of `x` in an ``.npz`` file, whose bytes must all be there."""
+def header(arrays: Mapping[str, Any], name: str, path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether the columns are contiguous, and type of an array that is not read.
+
+    In an ``.npz`` file all its bytes must be there.
+    """
+    if ending(path) != ".npz":
+        found = _entry(arrays, name, path)
+        return tuple(found.shape), False, found.dtype
     try:
-        with zipfile.ZipFile(path) as archive, archive.open("x.npy") as file:
+        with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, by_columns, kind = read(file)
-            size = archive.getinfo("x.npy").file_size - file.tell()
+            size = archive.getinfo(f"{name}.npy").file_size - file.tell()
     except (ValueError, KeyError):
-        raise DataError(f"{path}: x is not a whole array of NumPy; write the file again") from None
+        raise DataError(f"{path}: {name} is not a whole array of NumPy; write the file again") from None
     if size != math.prod(shape) * kind.itemsize and not kind.hasobject:
-        raise DataError(f"{path}: x of shape {shape} must have {math.prod(shape) * kind.itemsize} bytes, got {size}")
+        bytes_expected = math.prod(shape) * kind.itemsize
+        raise DataError(f"{path}: {name} of shape {shape} must have {bytes_expected} bytes, got {size}")
     return shape, by_columns, kind
 
 

@@ -206,7 +206,8 @@ class Arrays(SequenceDataModule):
 
     def _x(self, arrays: Any) -> Any:
         """An .npz gives all of it, HDF5 what is asked for."""
-        return arrays["x"] if self.path.suffix in (".h5", ".hdf5") else array_file.read_array(arrays, "x", self.path)
+        in_parts = array_file.ending(self.path) in array_file.HDF5
+        return arrays["x"] if in_parts else array_file.read_array(arrays, "x", self.path)
 
     def _checked(self, parts: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The small arrays in the types in which they are stored."""
@@ -215,7 +216,8 @@ class Arrays(SequenceDataModule):
         if "split" in parts:
             parts["split"] = array_file.read_split(parts["split"], self.path)
         if "times" in parts:
-            array_file.check_times(parts["times"], (self._shape[0], self.length), self.path)
+            stamps = parts["times"]
+            array_file.check_times(stamps.shape, stamps.dtype, (self._shape[0], self.length), self.path)
         return parts
 
     def _chunk(self, x: NDArray[Any], parts: dict[str, NDArray[Any]], start: int) -> RawSequences:

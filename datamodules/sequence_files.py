@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import csv
+import math
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ckcnn.datamodules import array_file
+from ckcnn.datamodules.array_file import ending
 from ckcnn.datamodules.readers import check_whole_wav
 from ckcnn.datamodules.sequences import DataError
 from ckcnn.hints import in_short
@@ -98,26 +101,26 @@ def read(
 
 def files_in(folder: Path) -> list[Path]:
     """Return the files below a folder that `read` knows, sorted: the file system has no say."""
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS and path.is_file())
+    return sorted(path for path in folder.rglob("*") if ending(path) in ENDINGS and path.is_file())
 
 
 def count(path: Path) -> int | None:
     """Return how many sequences (for a folder, files) there are, if that is known without reading them."""
     if path.is_dir():
         return len(files_in(path))
-    return array_file.read_shape(path)[0] if path.suffix in _ARRAYS else 1 if path.suffix == ".wav" else None
+    return array_file.read_shape(path)[0] if ending(path) in _ARRAYS else 1 if ending(path) == ".wav" else None
 
 
 def _read_file(path: Path, columns: Columns, rate: int | None, sound: str) -> Iterator[Recording]:
     if not path.is_file():
         raise DataError(f"there is no file {path}")
-    if path.suffix in _ARRAYS:
+    if ending(path) in _ARRAYS:
         return _arrays(path)
-    if path.suffix == ".csv":
+    if ending(path) == ".csv":
         return _table(path, columns)
-    if path.suffix == ".ts":
+    if ending(path) == ".ts":
         return _ts(path)
-    if path.suffix.lower() == ".wav":
+    if ending(path) == ".wav":
         return _sound(path, rate, sound)
     raise DataError(f"{path} must end in {', '.join(ENDINGS)}, or be a folder of such files")
 
@@ -127,41 +130,46 @@ def _arrays(path: Path) -> Iterator[Recording]:
     total, _, time = array_file.read_shape(path)
     with array_file.open_arrays(path) as arrays:
         there = array_file.entries(arrays, path)
-        small = {name: array_file.read_array(arrays, name, path) for name in ("lengths", "times") if name in there}
-        for name, array in small.items():
-            if len(array) != total:
-                raise DataError(f"{path}: {len(array)} entries in {name} do not match {total} sequences in x")
-        if "lengths" in small:
-            small["lengths"] = array_file.check_lengths(small["lengths"], time, path)
-        if "times" in small:
-            array_file.check_times(small["times"], (total, time), path)
-            valid = np.arange(time) < small.get("lengths", np.full(total, time))[:, None]
-            array_file.check_values("times", small["times"], valid, 0, path)
-            array_file.check_ascending(small["times"], valid, 0, path)
-        for number, x in enumerate(_rows(path, arrays)):
-            end = int(small["lengths"][number]) if "lengths" in small else time
+        for name in {"lengths", "times"} & set(there):
+            shape, _, kind = array_file.header(arrays, name, path)
+            if shape[0] != total:
+                raise DataError(f"{path}: {shape[0]} entries in {name} do not match {total} sequences in x")
+            if name == "times":
+                array_file.check_times(shape, kind, (total, time), path)
+        lengths: Iterable[Any] = repeat(time)
+        if "lengths" in there:
+            lengths = array_file.check_lengths(array_file.read_array(arrays, "lengths", path), time, path)
+        stamps = _rows(path, arrays, "times") if "times" in there else repeat(None)
+        rows = zip(_rows(path, arrays, "x"), lengths, stamps, strict=False)  # what repeats has no end
+        for number, (x, end, times) in enumerate(rows):
             if x.dtype.kind == "f":
                 _check_finite(path, str(number), x[:, :end].astype(np.float64), range(len(x)))
-            times = small["times"][number, :end].astype(np.float64) if "times" in small else None
-            yield Recording(str(number), x[:, :end], times)
+            yield Recording(str(number), x[:, :end], None if times is None else _times(path, number, times[:end]))
 
 
-def _rows(path: Path, arrays: Any) -> Iterator[NDArray[Any]]:
-    """The sequences of `x` without reading all of them at once."""
-    if path.suffix != ".npz":
-        x = arrays["x"]
-        check_room(f"{path}: one sequence of x", x.nbytes // len(x), "write shorter ones")
-        step = max(1, _CHUNK_BYTES // max(1, x.nbytes // len(x)))
-        for start in range(0, len(x), step):
-            yield from x[start : start + step]
+def _times(path: Path, number: int, times: NDArray[Any]) -> NDArray[np.float64]:
+    """The stamps of one row."""
+    valid = np.ones((1, len(times)), dtype=bool)
+    array_file.check_values("times", times[None], valid, number, path)
+    array_file.check_ascending(times[None], valid, number, path)
+    return times.astype(np.float64)
+
+
+def _rows(path: Path, arrays: Any, name: str) -> Iterator[NDArray[Any]]:
+    """The rows of an array without reading all of them at once."""
+    shape, by_columns, kind = array_file.header(arrays, name, path)
+    size = kind.itemsize * math.prod(shape[1:])
+    if ending(path) != ".npz":
+        check_room(f"{path}: one sequence of {name}", size, "write shorter ones")
+        step = max(1, _CHUNK_BYTES // max(1, size))
+        for start in range(0, shape[0], step):
+            yield from arrays[name][start : start + step]
         return
-    shape, by_columns, kind = array_file.npy_header(path)
     if by_columns:  # the rows are scattered over the whole array
-        yield from array_file.read_array(arrays, "x", path)
+        yield from array_file.read_array(arrays, name, path)
         return
-    size = kind.itemsize * shape[1] * shape[2]
-    with zipfile.ZipFile(path) as archive, archive.open("x.npy") as file:
-        file.seek(archive.getinfo("x.npy").file_size - size * shape[0])
+    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
+        file.seek(archive.getinfo(f"{name}.npy").file_size - size * shape[0])
         for _ in range(shape[0]):
             yield np.frombuffer(file.read(size), kind).reshape(shape[1:])
 

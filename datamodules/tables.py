@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ckcnn.datamodules import sequence_files
+from ckcnn.datamodules.array_file import ending
 from ckcnn.datamodules.sequences import DataError
 from ckcnn.memory import check_room
 
@@ -56,7 +57,7 @@ def _read(path: Path, changed: int, size: int) -> dict[str, NDArray[Any]]:
 
 def channel_names(path: Path) -> list[str]:
     """Return the names of the channels, if the table has a line with names."""
-    if path.suffix != ".csv":
+    if ending(path) != ".csv":
         return []
     import pandas
 
@@ -69,7 +70,7 @@ def _split(path: Path, names: list[str]) -> NDArray[Any] | None:
     import pandas
 
     columns = sequence_files.Columns()
-    if path.suffix != ".csv":
+    if ending(path) != ".csv":
         return None
     table = pandas.read_csv(
         path,

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import h5py
@@ -15,13 +16,17 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from numpy.typing import NDArray
 from pytorch_lightning import Trainer
 from sklearn.datasets import load_digits
 
 import ckcnn
 from ckcnn import CKCNN
 from ckcnn.__main__ import main
-from ckcnn.datamodules import Arrays, Digits
+from ckcnn.datamodules import Arrays, Digits, sequence_files
+from ckcnn.datamodules.preprocessing import Preprocessing
+from ckcnn.inference import TrainedModel
+from ckcnn.inference.answers import write_answers
 from ckcnn.runs import checkpoints
 from ckcnn.runs.folder import RunFolder
 from tests.datamodules import cases, official
@@ -210,12 +215,12 @@ def test_files_of_every_kind_give_the_same_answers(tmp_path: Path, monkeypatch: 
         row[:, : recording.shape[1]] = recording
     np.savez("a.npz", x=x, lengths=lengths)
     np.savez_compressed("f.npz", x=np.asfortranarray(x), lengths=lengths)
-    with h5py.File("b.h5", "w") as file:
+    with h5py.File("B.H5", "w") as file:  # as other systems write names
         file["x"], file["lengths"] = x, lengths
     Path("c.ts").write_text(official.ts_text([(recording, 1) for recording in recordings]))
     names = model.preprocessing.channel_names
     Path("folder").mkdir()
-    with Path("d.csv").open("w") as table:
+    with Path("D.CSV").open("w") as table:
         table.write(f"sequence,time,label,{','.join(reversed(names))}\n")
         for number, recording in enumerate(recordings):
             rows = [",".join(map(str, step)) for step in recording.T]
@@ -226,7 +231,7 @@ def test_files_of_every_kind_give_the_same_answers(tmp_path: Path, monkeypatch: 
     alone = [model.classes[model.predict(recording)] for recording in recordings]
     assert alone == expected
     tables = set()
-    for source in ("a.npz", "f.npz", "b.h5", "c.ts", "d.csv", "folder"):
+    for source in ("a.npz", "f.npz", "B.H5", "c.ts", "D.CSV", "folder"):
         assert main(["predict", "--ckpt_path=model", "--input", source, "--output=out.csv"]) == 0
         assert answers("out.csv") == expected, source
         text = Path("out.csv").read_text()
@@ -272,3 +277,44 @@ def test_mistakes(options: list[str], message: str, here: Path, capsys: pytest.C
     assert main(["predict", "--ckpt_path=exported", *options]) == 2
     capture = capsys.readouterr().err
     assert re.search(message, capture), capture
+
+
+@pytest.mark.parametrize("ending", [".npz", ".h5", ".csv", ".ts", ""], ids=lambda ending: ending or "folder")
+def test_memory_does_not_grow_with_the_number_of_sequences(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sequence_files, "_CHUNK_ROWS", 500)
+    monkeypatch.setattr(sequence_files, "_CHUNK_BYTES", 1 << 14)
+    monkeypatch.setattr("ckcnn.inference.answers._BATCHES", 1)
+    net = CKCNN(2, 2, "classification", 1000, hidden_channels=4).net.eval()
+    facts = {"channels": 2, "length": 1000, "out_channels": 2, "batch_size": 4}
+    model = TrainedModel(net, "classification", Preprocessing("Arrays", "classification", **facts))
+    sizes, peaks = (20, 100), []
+    for count in (1, *sizes):  # what is imported and kept once is not counted
+        x = np.random.default_rng(0).normal(size=(count, 2, 1000)).round(3)
+        source = write_sequences(tmp_path / f"{count}{ending}", x)
+        tracemalloc.start()
+        assert write_answers(model, sequence_files.read(source), tmp_path / "out.csv") == count
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] - peaks[1] < x.nbytes / 2, peaks
+
+
+def write_sequences(path: Path, x: NDArray[np.float64]) -> Path:
+    """Sequences, and where the format has them lengths and time stamps, in a file or a folder of files."""
+    lengths, times = np.full(len(x), 1000), np.tile(np.arange(1000.0), (len(x), 1))
+    if path.suffix == ".npz":
+        np.savez(path, x=x, lengths=lengths, times=times)
+    elif path.suffix == ".h5":
+        with h5py.File(path, "w") as file:
+            file["x"], file["lengths"], file["times"] = x, lengths, times
+    elif path.suffix == ".csv":
+        rows = (f"{number},{step},{a},{b}\n" for number, one in enumerate(x) for step, (a, b) in enumerate(one.T))
+        path.write_text("sequence,time,a,b\n" + "".join(rows))
+    elif path.suffix == ".ts":
+        path.write_text(official.ts_text([(one, 1) for one in x]))
+    else:
+        path.mkdir()
+        for number, one in enumerate(x):
+            np.savez(path / f"{number}.npz", x=one[None])
+    return path

@@ -111,7 +111,7 @@ def find_folder(name: str | Path) -> Path:
     try:
         return Path(snapshot_download(str(name), allow_patterns=[CONFIG, WEIGHTS]))
     except Exception as error:  # the hub raises its own errors and those of the network
-        raise ValueError(f"there is no folder {path}, and the hub did not give it: {error}") from None
+        raise ValueError(f"there is no folder {path}, and the hub did not give it: {_reason(error)}") from None
 
 
 def push_folder(folder: Path, repository: str, private: bool = True) -> str:
@@ -123,7 +123,7 @@ def push_folder(folder: Path, repository: str, private: bool = True) -> str:
         private: whether a new repository is visible to its owner alone.
 
     Raises:
-        ValueError: if the folder holds no exported model, or `huggingface_hub` is not installed.
+        ValueError: if the folder holds no exported model, `huggingface_hub` is not installed, or the hub refuses it.
     """
     if not is_folder(folder):
         raise ValueError(f"{folder} holds no exported model ({CONFIG} and {WEIGHTS})")
@@ -132,9 +132,18 @@ def push_folder(folder: Path, repository: str, private: bool = True) -> str:
     except ImportError:
         raise ValueError("uploading needs huggingface_hub: pip install 'ckcnn[hub]'") from None
     hub = HfApi()
-    hub.create_repo(repository, private=private, exist_ok=True)
-    commit = hub.upload_folder(repo_id=repository, folder_path=str(folder), allow_patterns=[CONFIG, WEIGHTS])
+    try:
+        hub.create_repo(repository, private=private, exist_ok=True)
+        commit = hub.upload_folder(repo_id=repository, folder_path=folder, allow_patterns=[CONFIG, WEIGHTS])
+    except Exception as error:  # the hub raises its own errors and those of the network
+        raise ValueError(f"the hub did not take {repository}: {_reason(error)}; log in with: hf auth login") from None
     return str(commit.repo_url)
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what a library says, without its full stop."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(" .") if lines else type(error).__name__
 
 
 def _plain(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast, get_args
@@ -411,6 +412,20 @@ class SequenceModule(LightningModule):
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write ``config.json`` and ``model.safetensors``, which `from_pretrained` and `ckcnn.load` read."""
         pretrained.write_folder(self.artefact(), Path(folder))
+
+    def push_to_hub(self, repository: str, private: bool = True) -> str:
+        """Upload to the Hugging Face hub what `save_pretrained` writes, and return its address.
+
+        Args:
+            repository: ``owner/name``; it is made if it is not there.
+            private: whether a new repository is visible to its owner alone.
+
+        Raises:
+            ValueError: if `huggingface_hub` is not installed, or the hub refuses it.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return pretrained.push_folder(Path(folder), repository, private)
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str]) -> Self:
