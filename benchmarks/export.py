@@ -27,7 +27,7 @@ from torch import nn
 from ckcnn import CKCNN
 from ckcnn.inference.constant_conv import BlockConv, DepthwiseBlockConv, DepthwiseConv, DirectConv, SampledKernel
 from ckcnn.inference.export import export_network
-from ckcnn.nn import CKConv, CKNet
+from ckcnn.nn import CKConv, CKNet, keep_memory
 
 # samples, hidden channels, batch, whether the network is the separable one, whether the length is fixed
 CASES = [
@@ -111,6 +111,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lags", action="store_true", help="compare a plain convolution with transforms")
     parser.add_argument("--depthwise", action="store_true", help="with --lags: one kernel for each channel")
+    keep_memory()
     torch.set_num_threads(1)
     options = parser.parse_args()
     if options.lags:

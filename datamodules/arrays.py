@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ckcnn.checks import check_choice
-from ckcnn.datamodules import array_file
+from ckcnn.datamodules import array_file, tables
 from ckcnn.datamodules.base import SequenceDataModule
 from ckcnn.datamodules.datasets import Store
 from ckcnn.datamodules.preprocessing import Preprocessing
@@ -128,6 +128,14 @@ class Arrays(SequenceDataModule):
         """Whether there are `times`."""
         with array_file.open_arrays(self.path) as arrays:
             return "times" in array_file.entries(arrays, self.path)
+
+    @cached_property
+    def time_step(self) -> float | None:  # type: ignore[override]
+        """Distance of two rows in the time column of a table on a regular grid."""
+        if array_file.ending(self.path) not in tables.ENDINGS:
+            return None
+        step = tables.read_arrays(self.path).get("time_step")
+        return None if step is None else float(step[0])
 
     @cached_property
     def time_unit(self) -> float:  # type: ignore[override]

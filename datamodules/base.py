@@ -189,6 +189,7 @@ class SequenceDataModule(PreparedDataModule):
             gaps=self.gaps,
             stamped=self.stamped,
             time_unit=self.time_unit if self.stamped else 1.0,
+            time_step=self.time_step,
             varying=self._varying,
             padding="valid" if self.pad == "valid" else self.padding,
             missing=self.missing if self._incomplete or self.missing == "times" else None,

@@ -44,6 +44,7 @@ class PreparedDataModule(LightningDataModule):
         gaps: whether values are missing in the data itself, as NaN.
         stamped: whether the data brings time stamps of its own.
         time_unit: how much of its stamps is one sample.
+        time_step: distance of two samples of regular data in a unit of its own, such as seconds; None if unknown.
         padding: what the paper puts after a shorter sequence: its last value, or nothing.
         history: steps at the start of a window of text that only give context.
         default_missing: what the option `missing` is if it is not given.
@@ -79,6 +80,7 @@ class PreparedDataModule(LightningDataModule):
     gaps: bool = False
     stamped: bool = False
     time_unit: float = 1.0
+    time_step: float | None = None
     padding: Literal["repeat", "missing"] = "repeat"
     history: int = 0
     default_missing: Missing = "mask"

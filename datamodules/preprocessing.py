@@ -44,6 +44,7 @@ class Preprocessing:
         gaps: whether the data has missing values of its own.
         stamped: whether the data brings time stamps.
         time_unit: how much of a raw stamp is one sample.
+        time_step: distance of two samples of regular data, in the unit of its time column; None if it is not known.
         varying: whether sequences differ in length.
         padding: what comes after the end of a shorter sequence; see `Pipeline`.
         missing: how missing values are represented, or None if none are missing.
@@ -78,6 +79,7 @@ class Preprocessing:
     gaps: bool = False
     stamped: bool = False
     time_unit: float = 1.0
+    time_step: float | None = None
     varying: bool = False
     padding: Padding = "repeat"
     missing: Missing | None = None
@@ -200,7 +202,8 @@ def _check_state(state: Mapping[str, Any]) -> None:
         "spelling": ("texts by character", lambda value: isinstance(value, Mapping) and _all(value.values(), str)),
         "features": ("settings or null", lambda value: value is None or isinstance(value, Mapping)),
         "rate": ("a whole number or null", lambda value: value is None or _is_whole(value, 1)),
-        "time_unit": ("a positive number", lambda value: isinstance(value, int | float) and 0 < value < math.inf),
+        "time_unit": ("a positive number", _is_positive),
+        "time_step": ("a positive number or null", lambda value: value is None or _is_positive(value)),
     }
     required = ("data", "task", "channels", "length", "out_channels", "batch_size")
     for name, (wanted, fits) in rules.items():
@@ -212,6 +215,10 @@ def _check_state(state: Mapping[str, Any]) -> None:
 
 def _is_whole(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def _is_list(value: Any, kind: Any) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -89,25 +90,30 @@ def read(
     if not path.is_dir():
         yield from _read_file(path, columns or Columns(), rate, sound)
         return
-    files = files_in(path)
-    if not files:
-        raise DataError(f"{path} holds no file that ends in {', '.join(ENDINGS)}")
-    for file in files:
+    file = None
+    for file in files_in(path):
         name = file.relative_to(path).as_posix()
         for recording in _read_file(file, columns or Columns(), rate, sound):
             alone = recording.name == file.stem
             yield recording._replace(name=name if alone else f"{name}:{recording.name}")
+    if file is None:
+        raise DataError(f"{path} holds no file that ends in {', '.join(ENDINGS)}")
 
 
-def files_in(folder: Path) -> list[Path]:
-    """Return the files below a folder that `read` knows, sorted: the file system has no say."""
-    return sorted(path for path in folder.rglob("*") if ending(path) in ENDINGS and path.is_file())
+def files_in(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder that `read` knows, in the order of their names: the file system has no say."""
+    for name in sorted(os.listdir(folder)):  # as plain texts, since there may be millions
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            yield from files_in(path)
+        elif ending(path) in ENDINGS and path.is_file():
+            yield path
 
 
 def count(path: Path) -> int | None:
-    """Return how many sequences (for a folder, files) there are, if that is known without reading them."""
+    """Return how many sequences there are, if that is known without reading them; None for a folder."""
     if path.is_dir():
-        return len(files_in(path))
+        return None
     return array_file.read_shape(path)[0] if ending(path) in _ARRAYS else 1 if ending(path) == ".wav" else None
 
 
@@ -210,6 +216,8 @@ def _header(path: Path, columns: Columns) -> int | None:
         raise DataError(f"{path} must have a column {absent[0]}, got only {in_short(', '.join(names))}")
     if all_numbers(names):
         return None
+    if names and not first:
+        raise DataError(f"{path} must have a row for each step below the names of its columns, got no row")
     if len(first) > len(names):
         raise DataError(
             f"{path} must have as many values in every row as names in the first line, got {len(first)} "

@@ -20,7 +20,8 @@ ENDINGS = (".csv", ".ts")
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Return `x`, `y`, and as far as the table has them `lengths`, `times` and `channel_names`.
 
-    A time column on one common regular grid only gives the order of the rows; otherwise it becomes the stamps.
+    A time column on one common regular grid gives `time_step`, the distance of two rows;
+    otherwise it becomes the stamps.
     """
     status = path.stat()
     return _read(path, status.st_mtime_ns, status.st_size)
@@ -44,10 +45,12 @@ def _read(path: Path, changed: int, size: int) -> dict[str, NDArray[Any]]:
     if all(recording.label is not None for recording in recordings):
         arrays["y"] = _labels([str(recording.label) for recording in recordings])
     stamps = [recording.times for recording in recordings]
-    if all(times is not None for times in stamps) and not _is_one_grid(
-        [times for times in stamps if times is not None]
-    ):
-        arrays["times"] = np.stack([_extended(times, x.shape[2]) for times in stamps if times is not None])
+    given = [times for times in stamps if times is not None]
+    if len(given) == len(stamps):
+        if (step := _step_of_one_grid(given)) is None:
+            arrays["times"] = np.stack([_extended(times, x.shape[2]) for times in given])
+        elif step:
+            arrays["time_step"] = np.array([step])
     if names := channel_names(path):
         arrays["channel_names"] = np.array(names)
     if (split := _split(path, [recording.name for recording in recordings])) is not None:
@@ -99,9 +102,12 @@ def _labels(labels: list[str]) -> NDArray[Any]:
     return np.array(labels) if whole else values  # numbers with holes, such as 1 and 2, are names
 
 
-def _is_one_grid(stamps: list[NDArray[np.float64]]) -> bool:
+def _step_of_one_grid(stamps: list[NDArray[np.float64]]) -> float | None:
+    """The distance of all samples, if it is one; 0 if no sequence has two of them."""
     steps = np.concatenate([np.diff(times) for times in stamps])
-    return not len(steps) or bool(np.allclose(steps, steps[0], rtol=1e-6, atol=0))
+    if not len(steps):
+        return 0.0
+    return float(np.median(steps)) if np.allclose(steps, steps[0], rtol=1e-6, atol=0) else None
 
 
 def _extended(times: NDArray[np.float64], width: int) -> NDArray[np.float64]:

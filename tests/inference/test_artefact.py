@@ -135,6 +135,21 @@ def test_load_from_checkpoint_brings_everything_and_begins_anew(here: Path, tmp_
     assert trainer.global_step == 4
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--output=runs/digits/version_0"], "--output runs/digits/version_0 is a run folder; choose another one"),
+        (["--output=model.txt"], "--output must end in .onnx or .pt2, or be a folder without a dot, got model.txt"),
+        (["--output=folder", "--dt=2"], "--length and --dt are for .onnx and .pt2; a folder takes signals of any"),
+    ],
+)
+def test_mistakes_of_export(options: list[str], message: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "runs/digits/version_0", *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("folder").exists()
+    assert not Path("runs/digits/version_0/config.json").exists()
+
+
 def test_a_renamed_run_is_a_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree("runs/digits/version_0", "elsewhere/good one")
     assert main(["test", "--ckpt_path", "elsewhere/good one", "--trainer.accelerator=cpu"]) == 0
@@ -241,6 +256,31 @@ def test_files_of_every_kind_give_the_same_answers(tmp_path: Path, monkeypatch: 
     assert len(tables) == 1  # to the last digit
 
 
+def test_the_rate_of_a_table_is_compared_with_that_of_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(0).normal(size=(30, 8)).round(3)
+    rows = [f"{n},{0.25 * step},{x[n, step]},{'ab'[n % 2]}" for n in range(30) for step in range(8)]
+    Path("train.csv").write_text("sequence,time,value,label\n" + "\n".join(rows))
+    Path("half.csv").write_text("time,value\n0,1\n0.5,2\n1.0,3\n")
+    Path("same.csv").write_text("time,value\n7,1\n7.25,2\n7.5,3\n")
+    data = Arrays("train.csv")
+    data.prepare_data()
+    data.setup()
+    model = artefact(data, tmp_path)
+    assert "8 steps in training, one every 0.25" in model.describe()
+    assert np.allclose(model.predict_proba(x[:, None], times=np.tile(np.arange(8) / 4, (30, 1))),
+                       model.predict_proba(x[:, None]), atol=1e-5)  # fmt: skip
+    command = ["predict", "--ckpt_path=model", "--output=out.csv"]
+    assert main([*command, "--input=half.csv"]) == 2
+    expected = "sequence half has a sample every 0.5, the model was trained on one every 0.25; give --dt 2"
+    assert expected in capsys.readouterr().err
+    assert not Path("out.csv").exists()
+    assert main([*command, "--input=half.csv", "--dt=2"]) == 0
+    assert main([*command, "--input=same.csv"]) == 0
+
+
 def test_sound_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     official.write_speech(tmp_path, ("yes", "no"), per_word=6)
@@ -265,6 +305,9 @@ def test_sound_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
         (["--input=new.npz", "--batch=3"], "unrecognized arguments: --batch=3"),
         (["--input=mixed.csv"], "the rows of sequence 0 are not together"),
         (["--input=irregular.csv"], "sequence a was measured at irregular times"),
+        (["--input=names.csv"], "names.csv must have a row for each step below the names of its columns, got no row"),
+        (["--input=irregular.csv", "--output=irregular.csv"], "--output irregular.csv is the file with the sequences"),
+        (["--input=new.npz", "--dt=0"], "error: dt must be a number from 1e-06"),
     ],
 )
 def test_mistakes(options: list[str], message: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -273,6 +316,7 @@ def test_mistakes(options: list[str], message: str, here: Path, capsys: pytest.C
     np.savez("nan.npz", x=nan)
     np.savez("wide.npz", x=np.zeros((2, 2, 64)))
     Path("mixed.csv").write_text("sequence,value\n0,1\n1,2\n0,3\n")
+    Path("names.csv").write_text("sequence,time,value\n")
     Path("irregular.csv").write_text("sequence,time,value\na,0,1\na,1,2\na,3,3\n")
     assert main(["predict", "--ckpt_path=exported", *options]) == 2
     capture = capsys.readouterr().err

@@ -10,6 +10,7 @@ from ckcnn.cli.quiet import make_quiet
 from ckcnn.inference import load
 from ckcnn.inference.export import export_model
 from ckcnn.inference.loading import save_folder
+from ckcnn.runs.folder import RunFolder
 
 
 def main(argv: Sequence[str]) -> int:
@@ -22,9 +23,15 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(list(argv))
     make_quiet()
     if not options.output.suffix:
+        if options.length is not None or options.dt != 1:
+            raise ValueError("--length and --dt are for .onnx and .pt2; a folder takes signals of any length and rate")
+        if (run := RunFolder.of(options.output)) is not None and run.path == options.output:
+            raise ValueError(f"--output {options.output} is a run folder; choose another one")
         save_folder(options.run, options.output)
         print(f"{options.output}: config.json and model.safetensors, which ckcnn.load and from_pretrained read")
         return 0
+    if options.output.suffix not in (".onnx", ".pt2"):
+        raise ValueError(f"--output must end in .onnx or .pt2, or be a folder without a dot, got {options.output}")
     made = export_model(load(options.run), options.output, options.length, options.dt)
     length = "any length" if made.length is None else f"{made.length:,} samples"
     size = options.output.stat().st_size / 1e6

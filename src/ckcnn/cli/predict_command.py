@@ -35,12 +35,14 @@ def main(argv: Sequence[str]) -> int:
     check_output(output, ".csv")
     if not source.exists():
         raise ValueError(f"--input {source} does not exist")
+    if output.exists() and output.samefile(source):
+        raise ValueError(f"--output {output} is the file with the sequences; choose another name")
     model = load(_model(options), options.device)
     if model.task.from_tokens:
         raise ValueError("the model is one of text; continue a text with ckcnn generate")
     recordings = _recordings(model, source, options)
     with _progress(options.quiet) as progress:
-        task = progress.add_task("predicting", total=None if source.is_dir() else sequence_files.count(source))
+        task = progress.add_task("predicting", total=sequence_files.count(source))
         total = write_answers(model, recordings, output, options.dt, lambda done: progress.advance(task, done))
     print(f"answers to {count(total, 'sequence')} written to {output}")
     return 0

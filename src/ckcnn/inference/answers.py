@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from ckcnn.datamodules.sequence_files import Recording
 from ckcnn.files import replacing
-from ckcnn.inference.intake import describe_channels, raw_channels
+from ckcnn.inference.intake import check_step, describe_channels, raw_channels
 from ckcnn.inference.model import TrainedModel
 
 _BATCHES = 16  # asked together
 _VALUES = 1 << 24  # of raw values that are kept together
 _GRID = 1e-6  # how much the steps of a regular grid may differ
+_RATE = 1e-3  # how much a sampling step may differ from what it should be
 
 
 def write_answers(
@@ -44,10 +45,11 @@ def write_answers(
     Raises:
         ValueError: if a sequence does not fit the model; the message names it.
     """
+    check_step(dt)
     total = 0
     with replacing(path) as file:
         file.write(_lines([_header(model)]))
-        for group in _groups(model, recordings):
+        for group in _groups(model, recordings, dt):
             file.write(_lines(_rows(model, group, dt)))
             total += len(group)
             advance(len(group))
@@ -56,12 +58,12 @@ def write_answers(
     return total
 
 
-def _groups(model: TrainedModel, recordings: Iterable[Recording]) -> Iterator[list[Recording]]:
+def _groups(model: TrainedModel, recordings: Iterable[Recording], dt: float) -> Iterator[list[Recording]]:
     most = _BATCHES * model.preprocessing.batch_size
     group: list[Recording] = []
     longest = 0
     for recording in recordings:
-        _check(model, recording)
+        _check(model, recording, dt)
         longest = max(longest, recording.x.shape[1])
         if group and (len(group) == most or (len(group) + 1) * recording.x.shape[0] * longest > _VALUES):
             yield group
@@ -71,7 +73,7 @@ def _groups(model: TrainedModel, recordings: Iterable[Recording]) -> Iterator[li
         yield group
 
 
-def _check(model: TrainedModel, recording: Recording) -> None:
+def _check(model: TrainedModel, recording: Recording, dt: float) -> None:
     """Every sequence by itself, so that the message can name it."""
     trained = model.preprocessing
     if recording.x.shape[0] != raw_channels(trained):
@@ -80,10 +82,20 @@ def _check(model: TrainedModel, recording: Recording) -> None:
     if recording.times is None or trained.stamped:
         return
     steps = np.diff(recording.times)
-    if len(steps) and not (steps[0] > 0 and np.ptp(steps) <= _GRID * steps[0]):
+    if not len(steps):
+        return
+    if not (steps[0] > 0 and np.ptp(steps) <= _GRID * steps[0]):
         raise ValueError(
             f"sequence {recording.name} was measured at irregular times, and the model was trained on a regular grid "
             "without time stamps; resample the sequence, or train with time stamps"
+        )
+    if trained.time_step is None:
+        return
+    ratio = float(np.median(steps)) / trained.time_step
+    if abs(ratio - dt) > _RATE * dt:
+        raise ValueError(
+            f"sequence {recording.name} has a sample every {np.median(steps):g}, the model was trained on one every "
+            f"{trained.time_step:g}; give --dt {ratio:g}"
         )
 
 

@@ -284,7 +284,7 @@ def _check_times(
     if tuple(stamps.shape) != shape:
         raise ValueError(f"times must have shape {shape}, one stamp for each step, got {tuple(stamps.shape)}")
     stamps = stamps.double()  # Unix times in float32 are minutes apart
-    return (stamps - stamps[:, :1]) / trained.time_unit
+    return (stamps - stamps[:, :1]) / (trained.time_step or trained.time_unit)
 
 
 def as_16_bits(x: Tensor) -> Tensor:

@@ -182,9 +182,7 @@ class TrainedModel:
             "preset": f"{made.get('preset') or '-'}, trained with ckcnn {made.get('ckcnn') or 'of an earlier version'}",
             "data": f"{trained.data}, {trained.task}",
             "takes": "text" if self.task.from_tokens else describe_channels(trained),
-            "length": f"{trained.length} steps in training, every {trained.train_dt}. of them used"
-            if trained.train_dt > 1
-            else f"{trained.length} steps in training",
+            "length": _describe_length(trained),
             "missing": f"as NaN, told the network by {trained.missing or 'zeros'}" if trained.knows_missing else "none",
             "times": "needed" if trained.stamped else "possible" if self.takes_times else "not possible",
             "answers": self._describe_answers(names),
@@ -237,6 +235,12 @@ class TrainedModel:
             second = self.task.answer(scores)
             return torch.stack([1 - second, second], dim=1)
         return scores.softmax(1)
+
+
+def _describe_length(trained: Preprocessing) -> str:
+    step = "" if trained.time_step is None else f", one every {trained.time_step:g}"
+    used = f", every {trained.train_dt}. of them used" if trained.train_dt > 1 else ""
+    return f"{trained.length} steps in training{step}{used}"
 
 
 def _scatter(answers: Tensor, decided: Tensor, rows: Tensor, steps: Tensor, lengths: Tensor) -> None:
