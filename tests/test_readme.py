@@ -57,8 +57,3 @@ def test_results_in_the_readme_are_those_of_the_results_page() -> None:
     theirs = {row[1] for row in cells} - {"-"}
     weights = (ROOT / "docs/how_to/authors_weights.md").read_text()
     assert [value for value in sorted(theirs) if value not in weights] == []
-
-
-def test_prose_of_the_readme_wraps() -> None:
-    lines = (ROOT / "README.md").read_text().splitlines()
-    assert max(len(line) for line in lines if not line.startswith(("|", "ckcnn", "  ", "["))) <= 110
