@@ -19,15 +19,15 @@ def coordinate_grid(memory: Memory, length: int, dt: float, like: Tensor) -> tup
         Coordinates ``(L,)`` in the type and on the device of `like`, newest lag first, and how many lags lie ahead.
     """
     slack = _ROUNDING * memory.horizon
-    back = _smaller(length - 1, math.floor((memory.past + slack) / dt))
+    back = smaller(length - 1, math.floor((memory.past + slack) / dt))
     ahead = 0
     if not memory.causal:
-        ahead = _smaller(length - 1, math.floor((memory.future + slack) / dt))
+        ahead = smaller(length - 1, math.floor((memory.future + slack) / dt))
     steps = torch.arange(-ahead, back + 1, dtype=torch.float64, device=like.device)
     p = torch.rsub(steps, float(memory.causal), alpha=2 * dt / (memory.horizon - 1))
     return p.to(like.dtype), ahead
 
 
-def _smaller(a: int, b: int) -> int:
+def smaller(a: int, b: int) -> int:
     """Return the smaller number without asking an exporter which one it is, which would fix its graph to the answer."""
     return torch.sym_min(a, b) if isinstance(a, torch.SymInt) else min(a, b)

@@ -73,6 +73,35 @@ def smooth(samples: Tensor, dt: float) -> Tensor:
     return (blur / total)[:, 0]
 
 
+def coarsen(samples: Tensor, dt: float, ahead: int) -> tuple[Tensor, int]:
+    """Read ``(K, L)`` functions sampled on the training grid at a lower rate, a step of ``dt > 1`` training samples.
+
+    ::
+
+        coarse[j] = sum over lags u of  samples[u] max(0, 1 - |u / dt - j|)
+
+    A convolution with these values equals one with `samples` on the training grid of a signal that is a straight line
+    between its coarse samples. So functions that change within a step, or end within one, count with their mean.
+
+    Args:
+        samples: values at neighbouring lags.
+        dt: the coarser step.
+        ahead: how many of the lags lie ahead.
+
+    Returns:
+        The coarse values, and how many of their lags lie ahead.
+    """
+    count = samples.shape[-1]
+    first, last = -math.ceil(ahead / dt), math.ceil((count - 1 - ahead) / dt)
+    reach = math.ceil(dt)
+    centres = torch.arange(first, last + 1, dtype=torch.float64, device=samples.device)[:, None] * dt
+    lags = centres.floor() + torch.arange(-reach, reach + 1, device=samples.device)
+    weights = (1 - (lags - centres).abs() / dt).clamp_min(0)
+    index = lags.long() + ahead
+    weights = weights * ((index >= 0) & (index < count))
+    return (samples[:, index.clamp(0, count - 1)] * weights.to(samples.dtype)).sum(-1), -first
+
+
 def cell_widths(times: Tensor) -> Tensor:
     """The stretch of time each sample stands for, the inverse of the density of samples around it (Appx. A.1).
 

@@ -15,12 +15,12 @@ from ckcnn.nn.checks import check_choice, check_counts, check_dt, check_horizon,
 from ckcnn.nn.ckconv import Stamps
 from ckcnn.nn.continuous_kernel import ContinuousKernel
 from ckcnn.nn.depthwise_operator import depthwise_conv
-from ckcnn.nn.grid import coordinate_grid
+from ckcnn.nn.grid import coordinate_grid, smaller
 from ckcnn.nn.irregular import stamped_conv
 from ckcnn.nn.kernel_window import GaussianWindow, Window, make_window
 from ckcnn.nn.kernels import KernelNet, Siren, check_kernel_net
 from ckcnn.nn.point_kernel import PointKernel
-from ckcnn.nn.positions import Memory, smooth
+from ckcnn.nn.positions import Memory, coarsen, smooth
 from ckcnn.nn.precision import full_precision
 from ckcnn.nn.time_grid import TimeGrid, sampling
 
@@ -40,6 +40,10 @@ class DepthwiseCKConv(nn.Module):
 
     Time is counted in samples of the training grid, as in `CKConv`. Every kernel starts with energy 1 on that grid, so
     that a channel leaves the layer about as large as it came.
+
+    At a lower rate (``dt > 1``) the layer answers as it would on the training grid for a signal that is a straight line
+    between its samples. `CKConv` follows the paper instead, and multiplies kernel values by `dt`, which is far off
+    where a kernel is narrower than a step, as it is under a narrow window.
 
     Args:
         channels: channels of the signal.
@@ -116,7 +120,7 @@ class DepthwiseCKConv(nn.Module):
             return depthwise_conv(x, kernel, self.bias, ahead, reaches)
 
     def kernel(self, length: int, dt: float = 1.0) -> Tensor:
-        """The sampled kernel ``(C, length)`` with its weight ``dt`` and the skip, for plots and inspection.
+        """The sampled kernel ``(C, length)`` with its weight and the skip, for plots and inspection.
 
         Index ``j`` is lag ``j * dt``, or ``(j - length // 2) * dt`` if centred; beyond the memory it is zero.
         """
@@ -136,10 +140,15 @@ class DepthwiseCKConv(nn.Module):
         return square.clamp_min(torch.finfo(square.dtype).tiny).sqrt()
 
     def sampled(self, length: int, dt: float) -> tuple[Tensor, int]:
-        """The kernel ``(C, L)`` on a grid, with its weight `dt` and without the skip, and how many lags lie ahead.
+        """The kernel ``(C, L)`` on a grid, with its weight and without the skip, and how many lags lie ahead.
 
         It ends where the widest window is negligible.
         """
+        if dt > 1:
+            whole, before = self.sampled(self.horizon, 1.0)
+            kernel, ahead = coarsen(whole, dt, before)
+            kept = smaller(ahead, length - 1)
+            return kernel[:, ahead - kept : ahead + length], kept
         if self.window is not None and (reaches := self.window.reaches(dt)):
             length = min(length, max(reaches) + 1)
         p, ahead = coordinate_grid(self.memory, length, dt, self._like)
