@@ -63,3 +63,15 @@ def stretch(stamps: list[float], j: int) -> float:
     before = stamps[j] - stamps[j - 1] if j > 0 else stamps[1] - stamps[0]
     after = stamps[j + 1] - stamps[j] if j + 1 < len(stamps) else before
     return (before + after) / 2
+
+
+def between_samples(x: Tensor, kernel: Tensor, lags: list[float], dt: float, bias: Tensor | None) -> Tensor:
+    """The kernel ``(O, I, L)`` at training lags, convolved with the straight lines between samples `dt` apart."""
+    samples = torch.arange(x.shape[-1], dtype=torch.float64)
+    steps = []
+    for now in range(x.shape[-1]):
+        at = now - torch.tensor(lags, dtype=torch.float64) / dt  # when, counted in coarse samples
+        share = (1 - (at[:, None] - samples).abs()).clamp_min(0)  # (L, T) of each sample in the signal at that time
+        steps.append(torch.einsum("oil,bil->bo", kernel, x @ share.T))
+    y = torch.stack(steps, dim=-1)
+    return y if bias is None else y + bias[:, None]

@@ -60,6 +60,26 @@ def test_smoothing_is_the_papers_gaussian() -> None:
     assert (layer.kernel(30, 0.5)[..., 10] - expected).abs().max() < 1e-5
 
 
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("window", ["none", "layer"])
+@pytest.mark.parametrize(("dt", "length"), [(2.0, 20), (1.5, 9), (3.7, 3), (40.0, 4)])
+def test_an_interpolated_layer_sees_straight_lines(causal: bool, window: str, dt: float, length: int) -> None:
+    layer = make_layer(causal=causal, window=window, coarse="interpolated")
+    x = signal(length)
+    lags = [float(u) for u in range(-math.floor(layer.memory.future), math.floor(layer.memory.past) + 1)]
+    kernel = direct.kernel_at(layer, lags)
+    if layer.window is not None:
+        kernel = kernel * layer.window.cropped(torch.tensor(lags, dtype=torch.float64))
+    assert (layer(x, dt) - direct.between_samples(x, kernel, lags, dt, layer.bias)).abs().max() <= 1e-10
+    assert torch.equal(layer(x), make_twin(layer, coarse="scaled", causal=causal, window=window)(x))
+
+
+def make_twin(layer: CKConv, **options: object) -> CKConv:
+    twin = make_layer(layer.horizon, **options)  # type: ignore[arg-type]
+    twin.load_state_dict(layer.state_dict())
+    return twin
+
+
 @pytest.mark.parametrize("horizon", [11, 12])
 @pytest.mark.parametrize("length", [1, 4, 11, 30])
 @pytest.mark.parametrize("dt", [1.0, 2.0, 1.3])

@@ -15,14 +15,17 @@ from ckcnn.nn import CKBackbone, CKBlock, CKConv, CKNet, CKTextNet, FFTConv, Net
 from ckcnn.nn.network import Readout
 from ckcnn.nn.partition import Level, Partition, cheapest_partition
 from ckcnn.nn.partitioned_conv import PartitionedConv
+from ckcnn.nn.positions import Coarse
 from ckcnn.reference.convolution import ReferenceConv
 
 CHUNKS = [(1,), (64,), (1024,), (7, 1, 333), (5000,)]
 
 
-def make_net(horizon: int = 300, readout: Readout = "every_step", **options: object) -> CKNet:
+def make_net(
+    horizon: int = 300, readout: Readout = "every_step", coarse: Coarse = "scaled", **options: object
+) -> CKNet:
     settings = {"norm": "step", "readout": readout} | options
-    return CKNet(2, 6, 3, partial(CKConv, horizon=horizon), **settings).eval()  # type: ignore[arg-type]
+    return CKNet(2, 6, 3, partial(CKConv, horizon=horizon, coarse=coarse), **settings).eval()  # type: ignore[arg-type]
 
 
 def pieces(x: Tensor, sizes: tuple[int, ...]) -> Iterator[Tensor]:
@@ -70,6 +73,7 @@ def test_rounding_does_not_grow_with_the_horizon(horizon: int) -> None:
 def test_other_sampling_rates(dt: float) -> None:
     x = torch.randn(1, 2, 1200, dtype=torch.float64)  # longer than the memory on every one of these grids
     assert difference(make_net().double(), x, (64, 5), dt) < 1e-10
+    assert difference(make_net(coarse="interpolated").double(), x, (64, 5), dt) < 1e-10
 
 
 @torch.no_grad()

@@ -61,12 +61,12 @@ def all_clips(**options: Any) -> SequenceDataModule:
     return data
 
 
-def score(data: SequenceDataModule, name: str, omega_0: float, folder: Path) -> float:
+def score(data: SequenceDataModule, name: str, omega_0: float, folder: Path, **settings: Any) -> float:
     """Imports a file, and tests the checkpoint under a trainer."""
     facts = {fact: getattr(data, fact) for fact in ("in_channels", "out_channels", "task", "horizon", "dt")}
     path = folder / "imported.ckpt"
     checkpoints.save(import_weights(data.root.parent / "reference_weights" / name, omega_0, **facts), path)
-    model = ReferenceCKCNN(**facts, omega_0=omega_0)
+    model = ReferenceCKCNN(**facts, omega_0=omega_0, **settings)
     options: dict[str, Any] = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary"), False)
     trainer = Trainer(accelerator="cpu", enable_checkpointing=False, default_root_dir=folder, **options)
     (found,) = trainer.test(model, data, ckpt_path=path, weights_only=True, verbose=False)
@@ -102,6 +102,15 @@ def test_character_trajectories_at_other_rates(
     trained = 2 if "half" in name else 1
     data = CharacterTrajectories(standardise="step", train_dt=trained, test_dt=rate, batch_size=256, **places)
     assert score(all_in(data, "test"), name, CT, tmp_path) == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(8, 99.13), (16, 93.32)])
+def test_the_authors_kernels_interpolated_at_lower_rates(
+    rate: int, expected: float, places: dict[str, Path], tmp_path: Path
+) -> None:
+    data = CharacterTrajectories(standardise="step", test_dt=rate, batch_size=256, **places)
+    found = score(all_in(data, "test"), "ct.pt", CT, tmp_path, coarse="interpolated")
+    assert found == pytest.approx(expected, abs=0.02)
 
 
 def test_character_trajectories_with_dropped_points(places: dict[str, Path], tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from ckcnn.nn import CKConv, kernel_penalty
 from ckcnn.nn.checks import check_not_negative
 from ckcnn.nn.kernel_window import Window
 from ckcnn.nn.normalization import Norm
+from ckcnn.nn.positions import Coarse
 from ckcnn.nn.prenorm import Activation, Stem
 from ckcnn.tasks import Mode
 
@@ -66,6 +67,8 @@ class CKCNN(SequenceModule):
         radius: where the radii of the kernel ``points`` start, as a fraction of half of the horizon; about one sample.
         kernel_rate: learning rate of the kernel nets, as a multiple of that of the rest.
         window_rate: the same for the windows.
+        coarse: how kernels are read at a lower rate: ``"scaled"`` by the step (the paper, and the default of dense
+            convolutions), or ``"interpolated"``, as for a signal of straight lines between its samples.
         weight_decay: of AdamW; kernel nets, windows, norms and biases have none.
         label_smoothing: of the training loss of a classifier.
         warm_up: fraction of a ``"one_cycle"`` or ``"cosine"`` schedule in which the learning rate rises.
@@ -120,6 +123,7 @@ class CKCNN(SequenceModule):
         metrics: OwnMetrics = None,
         monitor: str | None = None,
         mode: Mode | None = None,
+        coarse: Coarse | None = None,
     ) -> None:
         training = (learning_rate, schedule, patience, decay, weight_decay, label_smoothing, warm_up)
         super().__init__(task, out_channels, dt, *training, loss, metrics, monitor, mode)
@@ -154,6 +158,7 @@ class CKCNN(SequenceModule):
             radius=radius,
             kernel_rate=kernel_rate,
             window_rate=window_rate,
+            coarse=coarse,
         )
         self.net = self.options.build(self.convolution)
 

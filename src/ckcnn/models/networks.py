@@ -39,6 +39,7 @@ from ckcnn.nn.forecast import FromLastValue
 from ckcnn.nn.kernel_window import Window
 from ckcnn.nn.network import BackboneFactory
 from ckcnn.nn.normalization import Norm
+from ckcnn.nn.positions import Coarse
 from ckcnn.nn.prenorm import Activation, Stem
 from ckcnn.nn.separable import ChannelKernelFactory
 from ckcnn.tasks import TASKS
@@ -83,6 +84,7 @@ class NetworkOptions:
     radius: float = 0.002
     kernel_rate: float = 1.0
     window_rate: float = 1.0
+    coarse: Coarse | None = None
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> NetworkOptions:
@@ -175,6 +177,8 @@ class NetworkOptions:
         if self.conv != "dense" and self.weight_dropout:
             raise ValueError(f"weight_dropout is for conv: dense, got conv: {self.conv}")
         options: dict[str, Any] = {"horizon": self.horizon, "kernel": self.kernel_factory(), "causal": self.causal}
+        if self.coarse is not None:
+            options["coarse"] = self.coarse
         if self.window != "none":
             options |= {"window": self.window, "sigma_0": self.sigma_0}
         if self.conv == "dense":

@@ -16,7 +16,7 @@ from ckcnn.nn.grid import coordinate_grid
 from ckcnn.nn.irregular import stamped_conv
 from ckcnn.nn.kernel_window import GaussianWindow, make_window
 from ckcnn.nn.kernels import KernelFactory, Siren, check_kernel_net
-from ckcnn.nn.positions import Memory, smooth
+from ckcnn.nn.positions import Coarse, Memory, coarsen, smooth
 from ckcnn.nn.time_grid import TimeGrid, sampling
 
 Stamps = Literal["auto", "exact"]
@@ -52,6 +52,9 @@ class CKConv(nn.Module):
         tolerance: relative error that ``"auto"`` may make.
         window: ``"none"``, or ``"layer"``: the kernel is multiplied by a Gaussian with a learned width (FlexConv).
         sigma_0: where that width starts, as a fraction of half of the horizon.
+        coarse: how the kernel is read at a lower rate, ``dt > 1``. ``"scaled"``: its values at the coarser lags, times
+            `dt`, as in the paper. ``"interpolated"``: so that the layer answers as it would on the training grid for a
+            signal that is a straight line between its samples, which is right for kernels of any speed.
     """
 
     def __init__(
@@ -67,17 +70,19 @@ class CKConv(nn.Module):
         tolerance: float = 1e-5,
         window: Literal["none", "layer"] = "none",
         sigma_0: float = 0.075,
+        coarse: Coarse = "scaled",
     ) -> None:
         super().__init__()
         check_counts(in_channels=in_channels, out_channels=out_channels)
         check_horizon(horizon)
         check_fraction("weight_dropout", weight_dropout)
         check_choice("stamps", stamps, get_args(Stamps))
+        check_choice("coarse", coarse, get_args(Coarse))
         if not 0 < tolerance < 1:
             raise ValueError(f"tolerance must lie in (0, 1), a relative error such as 1e-5, got {tolerance!r}")
         self.in_channels, self.out_channels = in_channels, out_channels
         self.memory, self.weight_dropout = Memory(horizon, causal), weight_dropout
-        self.stamps, self.tolerance = stamps, tolerance
+        self.stamps, self.tolerance, self.coarse = stamps, tolerance, coarse
         check_choice("window", window, ("none", "layer"))
         self.window: GaussianWindow | None = make_window(window, out_channels, horizon, sigma_0)
         self.kernel_net = kernel(out_channels * in_channels)
@@ -142,6 +147,10 @@ class CKConv(nn.Module):
 
     def sampled_parts(self, length: int, dt: float, smoothed: bool = True) -> tuple[Tensor, Tensor, int]:
         """Basis ``(K, L)`` and read-out ``(O, I, K)`` of the kernel on a grid, and how many lags lie ahead."""
+        if dt > 1 and self.coarse == "interpolated":
+            basis, weight, ahead = self.sampled_parts(self.horizon, 1.0)
+            basis, ahead = coarsen(basis, dt, ahead, length)
+            return basis, weight, ahead
         if self.window is not None:
             length = min([length, *(reach + 1 for reach in self.window.reaches(dt) or [])])
         p, ahead = coordinate_grid(self.memory, length, dt, self.kernel_net.read_out.bias)

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from ckcnn.nn.positions import _ROUNDING, Memory
+from ckcnn.nn.positions import _ROUNDING, Memory, smaller
 
 
 def coordinate_grid(memory: Memory, length: int, dt: float, like: Tensor) -> tuple[Tensor, int]:
@@ -26,8 +26,3 @@ def coordinate_grid(memory: Memory, length: int, dt: float, like: Tensor) -> tup
     steps = torch.arange(-ahead, back + 1, dtype=torch.float64, device=like.device)
     p = torch.rsub(steps, float(memory.causal), alpha=2 * dt / (memory.horizon - 1))
     return p.to(like.dtype), ahead
-
-
-def smaller(a: int, b: int) -> int:
-    """Return the smaller number without asking an exporter which one it is, which would fix its graph to the answer."""
-    return torch.sym_min(a, b) if isinstance(a, torch.SymInt) else min(a, b)

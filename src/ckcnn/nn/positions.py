@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
+
+Coarse = Literal["scaled", "interpolated"]
+"""How a kernel is read at a lower rate: its values times the step (paper, Appx. A.2), or `coarsen`."""
 
 _ROUNDING = 1e-6  # of the memory: a lag at its edge belongs to it although stamps and steps are rounded
 _SMOOTHING_SIGMA = 0.5  # in samples of the finer grid (paper, Appx. E.3)
@@ -59,6 +63,11 @@ class Memory:
         return torch.arange(-ahead, back + 1, dtype=torch.float64) * dt, ahead
 
 
+def smaller(a: int, b: int) -> int:
+    """Return the smaller number without asking an exporter which one it is, which would fix its graph to the answer."""
+    return torch.sym_min(a, b) if isinstance(a, torch.SymInt) or isinstance(b, torch.SymInt) else min(a, b)
+
+
 def smooth(samples: Tensor, dt: float) -> Tensor:
     """Blurs ``(K, L)`` functions sampled finer than the training grid, to remove what training could not see.
 
@@ -73,7 +82,7 @@ def smooth(samples: Tensor, dt: float) -> Tensor:
     return (blur / total)[:, 0]
 
 
-def coarsen(samples: Tensor, dt: float, ahead: int) -> tuple[Tensor, int]:
+def coarsen(samples: Tensor, dt: float, ahead: int, length: int) -> tuple[Tensor, int]:
     """Read ``(K, L)`` functions sampled on the training grid at a lower rate, a step of ``dt > 1`` training samples.
 
     ::
@@ -87,6 +96,7 @@ def coarsen(samples: Tensor, dt: float, ahead: int) -> tuple[Tensor, int]:
         samples: values at neighbouring lags.
         dt: the coarser step.
         ahead: how many of the lags lie ahead.
+        length: of the coarse signal; lags that meet none of its samples are left out.
 
     Returns:
         The coarse values, and how many of their lags lie ahead.
@@ -99,7 +109,9 @@ def coarsen(samples: Tensor, dt: float, ahead: int) -> tuple[Tensor, int]:
     weights = (1 - (lags - centres).abs() / dt).clamp_min(0)
     index = lags.long() + ahead
     weights = weights * ((index >= 0) & (index < count))
-    return (samples[:, index.clamp(0, count - 1)] * weights.to(samples.dtype)).sum(-1), -first
+    coarse = (samples[:, index.clamp(0, count - 1)] * weights.to(samples.dtype)).sum(-1)
+    kept = smaller(-first, length - 1)
+    return coarse[:, -first - kept : length - first], kept
 
 
 def cell_widths(times: Tensor) -> Tensor:

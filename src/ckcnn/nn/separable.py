@@ -15,12 +15,12 @@ from ckcnn.nn.checks import check_choice, check_counts, check_dt, check_horizon,
 from ckcnn.nn.ckconv import Stamps
 from ckcnn.nn.continuous_kernel import ContinuousKernel
 from ckcnn.nn.depthwise_operator import depthwise_conv
-from ckcnn.nn.grid import coordinate_grid, smaller
+from ckcnn.nn.grid import coordinate_grid
 from ckcnn.nn.irregular import stamped_conv
 from ckcnn.nn.kernel_window import GaussianWindow, Window, make_window
 from ckcnn.nn.kernels import KernelNet, Siren, check_kernel_net
 from ckcnn.nn.point_kernel import PointKernel
-from ckcnn.nn.positions import Memory, coarsen, smooth
+from ckcnn.nn.positions import Coarse, Memory, coarsen, smooth
 from ckcnn.nn.precision import full_precision
 from ckcnn.nn.time_grid import TimeGrid, sampling
 
@@ -41,10 +41,6 @@ class DepthwiseCKConv(nn.Module):
     Time is counted in samples of the training grid, as in `CKConv`. Every kernel starts with energy 1 on that grid, so
     that a channel leaves the layer about as large as it came.
 
-    At a lower rate (``dt > 1``) the layer answers as it would on the training grid for a signal that is a straight line
-    between its samples. `CKConv` follows the paper instead, and multiplies kernel values by `dt`, which is far off
-    where a kernel is narrower than a step, as it is under a narrow window.
-
     Args:
         channels: channels of the signal.
         horizon: length of the memory in samples, usually the length of a training sequence.
@@ -57,6 +53,7 @@ class DepthwiseCKConv(nn.Module):
         causal: whether the memory lies in the past; otherwise half of it lies in the future.
         stamps: see `CKConv`, as `tolerance`.
         tolerance: relative error that ``"auto"`` may make.
+        coarse: see `CKConv`; ``"scaled"`` is far off where a window is narrower than a step.
     """
 
     def __init__(
@@ -71,9 +68,12 @@ class DepthwiseCKConv(nn.Module):
         causal: bool = True,
         stamps: Stamps = "auto",
         tolerance: float = 1e-5,
+        coarse: Coarse = "interpolated",
     ) -> None:
         super().__init__()
         check_counts(channels=channels)
+        check_choice("coarse", coarse, get_args(Coarse))
+        self.coarse = coarse
         check_horizon(horizon)
         check_choice("stamps", stamps, get_args(Stamps))
         self.channels, self.memory = channels, Memory(horizon, causal)
@@ -144,11 +144,9 @@ class DepthwiseCKConv(nn.Module):
 
         It ends where the widest window is negligible.
         """
-        if dt > 1:
-            whole, before = self.sampled(self.horizon, 1.0)
-            kernel, ahead = coarsen(whole, dt, before)
-            kept = smaller(ahead, length - 1)
-            return kernel[:, ahead - kept : ahead + length], kept
+        if dt > 1 and self.coarse == "interpolated":
+            kernel, ahead = self.sampled(self.horizon, 1.0)
+            return coarsen(kernel, dt, ahead, length)
         if self.window is not None and (reaches := self.window.reaches(dt)):
             length = min(length, max(reaches) + 1)
         p, ahead = coordinate_grid(self.memory, length, dt, self._like)
@@ -241,11 +239,14 @@ class SeparableCKConv(nn.Module):
         bias: bool = True,
         skip: bool = False,
         causal: bool = True,
+        coarse: Coarse = "interpolated",
     ) -> None:
         super().__init__()
         check_counts(in_channels=in_channels, out_channels=out_channels)
         self.in_channels, self.out_channels = in_channels, out_channels
-        self.depthwise = DepthwiseCKConv(in_channels, horizon, kernel, window, sigma_0, bias, skip, causal)
+        self.depthwise = DepthwiseCKConv(
+            in_channels, horizon, kernel, window, sigma_0, bias, skip, causal, coarse=coarse
+        )
         self.pointwise = PointwiseConv(in_channels, out_channels, kernel_size=1)
         nn.init.kaiming_normal_(self.pointwise.weight)
         self.pointwise.reset_bias()

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -47,8 +48,8 @@ def _conv(layer: CKConv, batch: int, dt: float) -> nn.Module:
             "a stream needs a causal network, but causal=False lets a convolution see later samples; "
             "train one with causal=True"
         )
-    lags = len(layer.memory.grid(int(layer.memory.past / dt) + 2, dt)[0])
-    return PartitionedConv(layer.kernel(lags, dt), layer.bias, batch)
+    kernel = layer.kernel(math.ceil(layer.memory.past / dt) + 1, dt)
+    return PartitionedConv(kernel, layer.bias, batch)
 
 
 def _depthwise_conv(layer: DepthwiseCKConv, batch: int, dt: float) -> nn.Module:

@@ -17,6 +17,7 @@ from ckcnn.nn.checks import check_dt, check_signal
 from ckcnn.nn.conv_operator import spectral_conv
 from ckcnn.nn.functional import full_precision
 from ckcnn.nn.plan import fft_length
+from ckcnn.nn.positions import coarsen
 
 _LONG = 384  # samples, above which a matrix is no longer faster than a transform
 
@@ -49,6 +50,10 @@ class ReferenceConv(CKConv):
 
     def sampled_parts(self, length: int, dt: float, smoothed: bool = True) -> tuple[Tensor, Tensor, int]:
         step = grid_step(length, self.horizon, dt)
+        if step > 1 and self.coarse == "interpolated":
+            basis, weight, ahead = self.sampled_parts(self.horizon, 1.0)
+            basis, ahead = coarsen(basis, step, ahead, length)
+            return basis, weight, ahead
         p = torch.linspace(-1, newest_position(length, self.horizon, step), length, dtype=torch.float64)
         basis = self.kernel_net.basis(p.flip(0).to(self.kernel_net.read_out.bias))  # newest first, as in CKConv
         basis = torch.cat([basis, torch.ones_like(basis[:1])])
