@@ -103,6 +103,18 @@ def test_other_tests_are_kept_beside_each_other(here: Path) -> None:
     assert other["paper"] is None  # which is for the rate of training
 
 
+def test_a_test_may_read_kernels_in_another_way(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    test = ["test", "--ckpt_path", "runs/digits/version_0", "--data.test_dt=4", *QUICK]
+    for options in ([], ["--model.coarse=interpolated"]):
+        assert main([*test, *options]) == 0
+    result = json.loads((here / "runs/digits/version_0/results.json").read_text())
+    assert result["coarse"] == "interpolated"
+    (scaled,) = [other for other in result["earlier"] if other["data"]["test_dt"] == 4]
+    assert scaled["coarse"] is None
+    assert scaled["metrics"] != result["metrics"]
+    assert "--model.coarse must be 'scaled' or 'interpolated', got near" in failing([*test, "--model.coarse=near"], capsys)
+
+
 @pytest.mark.parametrize("own", [False, True])
 def test_stamps_are_refused_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own: bool

@@ -17,6 +17,7 @@ from ckcnn.datamodules import SequenceDataModule
 from ckcnn.datamodules.array_file import without_labels
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.datamodules.sequences import Facts
+from ckcnn.models.ckcnn import CKCNN
 from ckcnn.models.optimization import planned_steps
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.presets import Layer, Layers, value_of
@@ -230,7 +231,9 @@ def _check_optimizer(model: SequenceModule, content: Mapping[str, Any]) -> None:
 
 
 def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataModule) -> SequenceModule:
-    """The model of a checkpoint, with its own settings; only how the data is sampled comes from the data.
+    """The model of a checkpoint, with its own settings; how the data is sampled comes from the data.
+
+    How kernels are read at a lower rate changes no weights, so the configured model may say it, too.
 
     Raises:
         ValueError: if it does not fit the data.
@@ -238,6 +241,8 @@ def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataMod
     _check_rate(choice, data)
     kind = _kind(str(choice.content["model_class"]), configured)
     settings = {**settings_of(choice.content, choice.checkpoint), "dt": data.dt}
+    if issubclass(kind, CKCNN) and configured.hparams.get("coarse"):
+        settings["coarse"] = configured.hparams["coarse"]
     known = [*_SAMPLING, *(() if data.labelled else ("out_channels", "task"))]  # labels say the last two
     for fact in Facts._fields:
         if fact not in known and settings[fact] != getattr(data, fact):

@@ -26,8 +26,8 @@ from ckcnn.runs.folder import RunFolder
 
 def write(run: RunFolder, result: dict[str, Any]) -> None:
     """Puts a test into ``results.json``: the newest at the top, earlier ones with other settings under ``earlier``."""
-    same = ("checkpoint", "data")
-    earlier = [other for other in _known(run.results) if any(other.get(key) != result[key] for key in same)]
+    same = ("checkpoint", "data", "coarse")
+    earlier = [other for other in _known(run.results) if any(other.get(key) != result.get(key) for key in same)]
     with replacing(run.results) as file:
         file.write((json.dumps({**result, "earlier": earlier}, indent=2) + "\n").encode())
 
@@ -66,6 +66,7 @@ def describe(
             **{name: getattr(data, name) for name in TREATMENTS},
             "sizes": {split: len(rows) for split, rows in data.splits.items()},
         },
+        "coarse": model.hparams.get("coarse"),  # None: as the network reads its kernels by default
         "classes": list(data.classes) or None,
         "confusion": model.confused,
         **provenance(),
