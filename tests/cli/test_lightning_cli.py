@@ -112,7 +112,8 @@ def test_a_test_may_read_kernels_in_another_way(here: Path, capsys: pytest.Captu
     (scaled,) = [other for other in result["earlier"] if other["data"]["test_dt"] == 4]
     assert scaled["coarse"] is None
     assert scaled["metrics"] != result["metrics"]
-    assert "--model.coarse must be 'scaled' or 'interpolated', got near" in failing([*test, "--model.coarse=near"], capsys)
+    said = failing([*test, "--model.coarse=near"], capsys)
+    assert "--model.coarse must be 'scaled' or 'interpolated', got near" in said
 
 
 @pytest.mark.parametrize("own", [False, True])
