@@ -43,15 +43,15 @@ class Arrays(SequenceDataModule):
     as the number of channels, are read from this file.
 
     Args:
-        path: of the file.
-        task: what `y` means, if its type and shape do not say: ``"binary"`` for classes 0 and 1 with a single output,
-            ``"multi_label"`` for `y` ``(N, labels)`` of 0 and 1, of which a sequence may have any number,
+        path: file to read: ``.npz``, ``.h5``, ``.csv`` or ``.ts``.
+        task: meaning of `y`, if its type and shape leave it open: ``"binary"`` for classes 0 and 1 with a single
+            output, ``"multi_label"`` for `y` ``(N, labels)`` of 0 and 1, any number of them per sequence,
             ``"step_regression"`` for one value at every step, ``"regression"`` for as many values as there are steps.
-        time_unit: how much of `times` is one sample, the unit in which the network counts time: 0.01 for stamps in
+        time_unit: how much of `times` is one sample, the unit in which the network counts time: 0.01 for time stamps in
             seconds that are usually 10 ms apart, or ``"auto"`` for the median gap.
-        standardise_targets: whether the network is trained on standardised values, for those that are far from 0 or
-            much larger or smaller than 1; answers and metrics keep their own units, only the loss does not.
-        classes: names of the classes, or labels, in the order of their numbers; by default what the file says.
+        standardise_targets: whether to train on standardised targets, for values that are far from 0 or very large or
+            small. Predictions and metrics keep their units, only the loss does not.
+        classes: names of the classes, or labels, in the order of their numbers; by default those of the file.
         shared: see `SequenceDataModule`.
     """
 

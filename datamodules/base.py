@@ -43,23 +43,23 @@ class SequenceDataModule(PreparedDataModule):
         root: folder of the data; by default ``$CKCNN_DATA``, else ``data``. It may be read-only if all files are there.
         batch_size: sequences in a batch of every split.
         num_workers: processes that make batches; 0 is fastest for data that fits into memory.
-        seed: of the split, the dropping of observations and the order of the training sequences.
-        drop_rate: fraction of the steps of every sequence that are dropped, the same ones in every epoch.
-        missing: how missing values are represented: ``"mask"`` (zeros, and one mask channel), ``"times"`` (they are
-            gone, the batch carries the stamps of the others) or ``"counts"`` (zeros, and the number of observations so
-            far for each channel). By default what the paper did.
+        seed: random seed of the split, of dropped samples and of the order of training sequences.
+        drop_rate: fraction of the samples of every sequence to drop, the same ones in every epoch.
+        missing: how missing values are represented: ``"mask"`` (zeros and a mask channel), ``"times"`` (left out; the
+            batch carries the time stamps of the others) or ``"counts"`` (zeros, and the number of observations so far
+            for each channel). By default what the paper did.
         train_dt: keep every n-th sample in training and validation: 1, 2, 4, 8 or 16.
-        test_dt: the same for test; by default as in training.
-        keep: from where samples are counted then: the ``"first"``, as in the paper, or the ``"last"``, so that the
-            newest sample is kept and a model that reads the last step reads the same moment at every rate.
-        standardise: ``"channel"``, ``"step"`` (one mean for every time index, as the authors did) or ``"none"``. By
-            default what is right for the data, which some benchmarks have in their units already.
-        pad: ``"paper"``, or ``"valid"``: zeros, and the batch carries the true lengths.
+        test_dt: keep every n-th sample in the test; by default as in training.
+        keep: which sample to count from when every n-th one is kept: the ``"first"``, as in the paper, or the
+            ``"last"``, so that the newest sample is kept at every rate.
+        standardise: ``"channel"``, ``"step"`` (one mean for every time index, as the authors did) or ``"none"``. The
+            default depends on the benchmark.
+        pad: how shorter sequences are filled up: ``"paper"``, or ``"valid"`` for zeros and true lengths in the batch.
         cache: folder of the prepared data; by default ``cache`` in `root`.
         schedule_dt: train coarse to fine: with ``"8:10,4:5,1:5"`` the first 10 epochs see every 8th sample, the next 5
-            every 4th, and the others all of them, counted in steps of `train_dt`. Validation has the rate of the end.
-        antialias: apply a low-pass filter before samples are left out; the paper does not.
-        on_device: keep all training and validation sequences on the device of the model, each process all of them.
+            every 4th, and the others all of them, in steps of `train_dt`. Validation uses the last rate.
+        antialias: whether to apply a low-pass filter before samples are left out; the paper does not.
+        on_device: whether to keep all training and validation sequences on the GPU; each process keeps all of them.
     """
 
     def __init__(

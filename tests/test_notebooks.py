@@ -29,7 +29,7 @@ EXPECTED = {  # pictures, and what must be among the words
     "03_irregular_sampling": (4, ["(8, 2, 64)  times None", "(8, 1, 32)  times (8, 32)", "off by", "digits/version_0"]),
     "04_omega_0": (2, ["The best of 3 trials", "model.omega_0", "digits_search/best.yaml"]),
     "05_your_own_data": (2, ["mine/version_0", "test/accuracy", "predictions for 30 sequences"]),
-    "06_sktime": (3, ["270 series with 12 channels and 7 to 26 steps", "accuracy on the test set: 0.9", "in truth"]),
+    "06_sktime": (3, ["270 series with 12 channels and 7 to 26 steps", "accuracy on the test set: 0.9", "true class"]),
     "07_live_stream": (1, ["test/accuracy", "3 classes: 'yes', 'no', 'stop'", "the whole recording differ by"]),
 }
 

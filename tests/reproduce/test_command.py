@@ -51,7 +51,7 @@ def test_does_what_is_missing_once(here: Path, capfd: pytest.CaptureFixture[str]
     assert "begins" not in capfd.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in (here / "runs").rglob("*") if path.is_file()} == before
     assert main([*COPY, "--seeds", "2", "--list", *QUICK]) == 0
-    assert capfd.readouterr().out.split("the rest takes")[1].split()[:6] == ["stress", "1", "2", "2", "0", "-"]
+    assert capfd.readouterr().out.split("time left")[1].split()[:6] == ["stress", "1", "2", "2", "0", "-"]
 
 
 def job(tmp_path: Path, options: dict[str, object] | None = None) -> Job:
@@ -86,7 +86,7 @@ def test_what_is_cut_off_is_tested_and_goes_on(here: Path) -> None:
     cut = len(run.epochs)
     assert 2 <= cut < 20
     assert {test["data"]["test_dt"] for test in run.tests} == {1, 2}
-    assert told[-2].endswith("so far, it was cut off")
+    assert told[-2].endswith("so far, interrupted")
     assert told[-1].endswith(f": accuracy {100 * (run.score or 0):.2f} %"), "and tested"
     runner(task, Stop(), told).run([task])
     run = task.run()

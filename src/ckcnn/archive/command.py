@@ -105,8 +105,8 @@ def _is_missing(method: str, console: Console) -> bool:
 def _parser() -> Parser:
     parser = Parser(
         prog="ckcnn reproduce archive",
-        description="Compares classifiers over problems of the UEA and UCR archives: accuracy, training time, mean "
-        "rank. Finished results are kept in archive.csv, and are not computed again.",
+        description="Compare classifiers on problems of the UEA and UCR archives: accuracy, training time, mean rank. "
+        "Results are kept in archive.csv and are not computed again.",
         epilog="example: ckcnn reproduce archive --problems GunPoint BasicMotions --methods CKCNN MiniROCKET",
     )
     parser.add_argument("--problems", nargs="+", metavar="NAME", help="by default all that need no network")

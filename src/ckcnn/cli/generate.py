@@ -33,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(
         prog="ckcnn generate",
-        description="Writes what a trained language model takes for the continuation of a text.",
+        description="Continue a text with a trained language model.",
         epilog=f"example: {EXAMPLE} --temperature 0.8 --top_k 20",
     )
     parser.add_argument(

@@ -24,7 +24,7 @@ USAGE = "ckcnn import FILE.pt --config smnist.yaml --output smnist.ckpt"
 HELP = f"""usage: {USAGE}
        ckcnn import --list
 
-Makes a checkpoint for ckcnn test, predict and validate from weights that the paper's authors published.
+Convert weights that the paper's authors published to a checkpoint for ckcnn test, predict and validate.
 
   FILE.pt            the authors' file; nothing in it is executed
   --config PRESET    the preset that the file belongs to, which knows what the file does not; and overlays

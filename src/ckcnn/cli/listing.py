@@ -16,7 +16,7 @@ from ckcnn.formatting import readable
 def main(argv: Sequence[str]) -> int:
     """Lists the presets."""
     if argv and argv[0] in ("-h", "--help"):
-        print("usage: ckcnn presets\n\nLists the presets with their number of parameters and the paper's result.")
+        print("usage: ckcnn presets\n\nList the presets with their number of parameters and the paper's result.")
         return 0
     if argv:
         raise ValueError(f"ckcnn presets takes no arguments, got {' '.join(argv)!r}")
@@ -27,8 +27,8 @@ def main(argv: Sequence[str]) -> int:
     console = Console(width=120, soft_wrap=True)
     console.print(table)
     console.print(
-        f"\nThey lie in {presets.FOLDER}; a file of the same name in the working folder wins.\n"
-        f"Overlays, after a preset: {', '.join(f'{name}.yaml' for name in presets.OVERLAYS)}.",
+        f"\nFolder: {presets.FOLDER}; a file of the same name in the working folder wins.\n"
+        f"Overlays, for --config after a preset: {', '.join(f'{name}.yaml' for name in presets.OVERLAYS)}.",
         highlight=False,
     )
     return 0

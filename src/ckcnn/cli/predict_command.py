@@ -44,27 +44,25 @@ def main(argv: Sequence[str]) -> int:
     with _progress(options.quiet) as progress:
         task = progress.add_task("predicting", total=sequence_files.count(source))
         total = write_answers(model, recordings, output, options.dt, lambda done: progress.advance(task, done))
-    print(f"answers to {count(total, 'sequence')} written to {output}")
+    print(f"predictions for {count(total, 'sequence')} written to {output}")
     return 0
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="ckcnn predict", description="Answer new sequences, without the data of the training.")
+    parser = Parser(prog="ckcnn predict", description="Predict new sequences. The data of the training is not needed.")
     parser.add_argument("--ckpt_path", help="a run folder, a checkpoint, or an exported folder")
-    parser.add_argument("--config", help="preset whose newest run answers, instead of --ckpt_path")
-    parser.add_argument("--name", help="folder in --runs; by default the name of the preset")
+    parser.add_argument("--config", help="preset: its newest run is used, instead of --ckpt_path")
+    parser.add_argument("--name", help="folder in --runs (default: the name of the preset)")
     parser.add_argument("--runs", default="runs", help="folder of all runs")
     parser.add_argument("--input", required=True, help="file or folder: .npz, .h5, .csv, .ts, .wav")
     parser.add_argument("--output", default="predictions.csv", help="file to write, .csv")
     parser.add_argument("--dt", type=float, default=1.0, help="sampling step in steps of training; 2 is half the rate")
-    parser.add_argument("--device", help="such as cuda; the CPU by default")
+    parser.add_argument("--device", help="such as cuda (default: cpu)")
     parser.add_argument(
-        "--sequence_column", help="of a table: which sequence a row belongs to (default: sequence, if there is one)"
+        "--sequence_column", help="of a table: the sequence a row belongs to (default: sequence, if there is one)"
     )
-    parser.add_argument("--time_column", help="of a table: when a row was measured (default: time, if there is one)")
-    parser.add_argument(
-        "--label_column", help="of a table: is not used, and no channel (default: label, if there is one)"
-    )
+    parser.add_argument("--time_column", help="of a table: the time of a row (default: time, if there is one)")
+    parser.add_argument("--label_column", help="of a table: a column to ignore (default: label, if there is one)")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     return parser
 

@@ -15,45 +15,45 @@ GROUPS = ("model", "data", "trainer")
 _WIDTH, _COLUMN = 118, 34
 
 # What a line shows as a value is the default, where the flag has one and the line does not say otherwise.
-_RUN = {
-    "--ckpt_path last": "resume the newest run (fit) or use it; or best, a run folder, a checkpoint",
-    "--name NAME": "the run goes to RUNS/NAME/version_N; by default the name of the preset",
-    "--runs runs": "folder of all runs",
-}
+_RUNS = {"--runs runs": "folder of all runs"}
 _CHANGED = {
     "": {
         "--config pmnist.yaml": "a preset (ckcnn presets lists them) or a file of your own; later ones and flags win",
-        **_RUN,
-        "--seed_everything 0": "seed of everything random",
+        "--ckpt_path last": "resume the newest run; or a run folder, or a checkpoint",
+        "--name NAME": "write the run to RUNS/NAME/version_N (default: the name of the preset)",
+        **_RUNS,
+        "--seed_everything 0": "random seed",
     },
     "model": {
         "--model CKCNN": "or GRU, LSTM, TCN, or package.YourModel",
-        "--model.omega_0 30.0": "how fast the kernels may oscillate; auto takes it from the length of the data",
-        "--model.hidden_channels 30": "width of the blocks",
-        "--model.num_blocks 2": "residual blocks",
-        "--model.dropout 0.0": "fraction of the activations that training sets to zero",
-        "--model.learning_rate 0.001": "of Adam; of one_cycle the highest",
+        "--model.omega_0 30.0": "how fast the kernels can oscillate; auto derives it from the length of the data",
+        "--model.hidden_channels 30": "channels of each block",
+        "--model.num_blocks 2": "number of residual blocks",
+        "--model.dropout 0.0": "dropout probability",
+        "--model.learning_rate 0.001": "learning rate; the peak of one_cycle and cosine",
         "--model.schedule plateau": "or one_cycle, cosine (for few epochs), constant",
         "--optimizer AdamW": "any of torch.optim, or package.YourOptimizer; --lr_scheduler likewise",
     },
     "data": {
         "--data Arrays --data.path FILE": "your own data (.npz, .h5, .csv, .ts); ckcnn data lists the benchmarks",
         "--data.batch_size 64": "sequences in a batch",
-        "--data.drop_rate 0.0": "fraction of the steps that are dropped",
-        "--data.train_dt 1": "keep every n-th sample; --data.test_dt the same for the test",
-        "--data.root DIR": "folder of the data; by default $CKCNN_DATA, else data",
+        "--data.drop_rate 0.0": "fraction of the samples to drop",
+        "--data.train_dt 1": "keep every n-th sample; --data.test_dt does the same for the test",
+        "--data.root DIR": "folder of the data (default: $CKCNN_DATA, else data)",
     },
     "trainer": {
-        "--trainer.max_epochs 200": "epochs; --early_stopping.patience 100 ends earlier",
-        "--trainer.devices auto": "how many GPUs or processes; --trainer.accelerator cpu, gpu",
-        "--trainer.gradient_clip_val 1": "clip gradients; none by default",
+        "--trainer.max_epochs 200": "number of epochs; --early_stopping.patience 100 stops earlier",
+        "--trainer.devices auto": "number of GPUs or processes; --trainer.accelerator cpu or gpu",
+        "--trainer.gradient_clip_val 1": "clip gradients (default: no clipping)",
     },
 }
 _USED = {
-    "--config pmnist.yaml": "the preset whose newest run is used",
-    **_RUN,
+    "--config pmnist.yaml": "a preset: its newest run is used",
+    "--ckpt_path RUN": "a run folder, a checkpoint, or best or last of the newest run (default: best)",
+    "--name NAME": "use the newest run in RUNS/NAME (default: the name of the preset)",
+    **_RUNS,
     "--data.test_dt 2": "keep every n-th sample of the test sequences",
-    "--data.root DIR": "folder of the data; by default $CKCNN_DATA, else data",
+    "--data.root DIR": "folder of the data (default: $CKCNN_DATA, else data)",
 }
 _PREDICTED = {
     "--input FILE": "new sequences instead of the test split; ckcnn predict --input --help has its options",
@@ -148,10 +148,10 @@ def _options(kind: type) -> dict[str, Any]:
 
 
 def _meanings(kind: type) -> dict[str, str]:
-    """What the docstring of a class says of each argument."""
+    """What the docstring of a class says of each argument, unless it only names another class to look at."""
     said = inspect.cleandoc(kind.__doc__ or "").partition("Args:\n")[2]
     said += "\n" + inspect.cleandoc(getattr(vars(kind).get("__init__"), "__doc__", "") or "").partition("Args:\n")[2]
-    return dict(_entries(said))
+    return {name: meaning for name, meaning in _entries(said) if not meaning.startswith("see ")}
 
 
 def _entries(said: str) -> Iterator[tuple[str, str]]:

@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(
         prog="ckcnn fit-kernel",
-        description="Fits kernel nets of the same size to functions from simple to rough, prints the errors and draws "
+        description="Fit kernel nets of the same size to functions from simple to rough, print the errors and draw "
         "the fits: sines take every shape, piecewise nets only the simple ones (paper, Sec. 4.2 and Appx. D.1).",
         epilog="example: ckcnn fit-kernel --functions chirp noise --nets relu-knots sine --omega-0 30",
     )

@@ -28,25 +28,25 @@ class Baseline(SequenceModule):
         out_channels: classes, or values to predict.
         task: kind of problem.
         horizon: length of a training sequence in samples; a TCN is made deep enough to see all of it.
-        dt: ignored: these models know nothing of the sampling rate.
+        dt: ignored: these models do not use the sampling rate.
         size: number of parameters to aim at; by default that of the CKCNN with these `hidden_channels`, `num_blocks`
-            and `embedding_channels`, so the preset of a benchmark gives a fair comparison.
-        hidden_channels: of that CKCNN.
-        num_blocks: of that CKCNN.
-        embedding_channels: size of the embedding of a token, for language.
-        dropout: of what the sequence model answers, before the linear read-out.
-        input_dropout: of the input values.
-        learning_rate: see `SequenceModule`, as the next three.
-        schedule: how the learning rate changes.
-        patience: epochs.
-        decay: what a plateau divides by.
-        weight_decay: of AdamW; 0 is Adam.
-        label_smoothing: of the training loss of a classifier.
-        warm_up: fraction of a ``"one_cycle"`` or ``"cosine"`` schedule in which the learning rate rises.
-        loss: see `SequenceModule`, as the next three.
-        metrics: beside those of the task.
-        monitor: the metric that chooses the best epoch.
-        mode: whether a good value of it is large or small.
+            and `embedding_channels`, for a fair comparison.
+        hidden_channels: channels of that CKCNN.
+        num_blocks: residual blocks of that CKCNN.
+        embedding_channels: size of a token's embedding, for language.
+        dropout: dropout probability before the linear read-out.
+        input_dropout: dropout probability of the input.
+        learning_rate: see `SequenceModule`.
+        schedule: see `SequenceModule`.
+        patience: see `SequenceModule`.
+        decay: see `SequenceModule`.
+        weight_decay: see `SequenceModule`.
+        label_smoothing: see `SequenceModule`.
+        warm_up: see `SequenceModule`.
+        loss: see `SequenceModule`.
+        metrics: see `SequenceModule`.
+        monitor: see `SequenceModule`.
+        mode: see `SequenceModule`.
     """
 
     takes_times = False

@@ -30,52 +30,53 @@ class CKCNN(SequenceModule):
         in_channels: channels of the signal.
         out_channels: classes, or values to predict.
         task: ``classification``, ``binary``, ``regression``, ``every_step`` or ``language``.
-        horizon: length of the memory, in training samples; by default that of a training sequence. A shorter one
-            forgets what is older, a longer one is for signals that are longer than those of training.
+        horizon: memory length in training samples; by default the length of a training sequence. A shorter memory
+            forgets older samples, a longer one is for signals longer than those of training.
         dt: sampling step of each split in training samples; 1 by default.
-        hidden_channels: channels of the blocks.
-        num_blocks: residual blocks.
-        omega_0: prior on how fast the kernels oscillate, for ``sine``, ``fourier`` and ``magnet``; ``"auto"`` gives a
-            sine kernel all frequencies that the horizon can hold, a ``magnet`` those that its products can, and there
-            is nothing to choose.
-        kernel: the kernel net: its non-linearity, or ``magnet`` (FlexConv, CCNN), or ``points`` (SMPConv).
-        kernel_hidden: width of the kernel net, or number of points of a channel.
-        init: how the kernel net starts; by default as `ckcnn.nn` finds right, ``"reference"`` as the authors' runs did.
-        norm: ``"global"`` is the authors', over channels and time; ``"step"``, over channels alone, is causal. By
-            default ``"step"`` for language, otherwise ``"global"``.
-        readout: ``"last"`` step (the last valid one where lengths are known) or ``"mean"``, for one answer a sequence.
-        dropout: of the activations.
-        input_dropout: of the input values.
-        weight_dropout: of the sampled kernel values.
-        embedding_channels: size of the embedding of a token, for language.
-        embedding_dropout: of the embedded values, for language.
-        kernel_penalty: weight of the norms of the sampled kernels in the loss; the paper calls it weight decay.
-        learning_rate: of Adam; for ``"one_cycle"`` the highest one.
+        hidden_channels: channels of each block.
+        num_blocks: number of residual blocks.
+        omega_0: how fast the kernels can oscillate at the start, for ``sine``, ``fourier`` and ``magnet`` kernels;
+            ``"auto"`` derives the frequencies from the horizon, so that there is nothing to tune.
+        kernel: kernel net: the non-linearity of its layers, or ``magnet`` (FlexConv, CCNN), or ``points`` (SMPConv).
+        kernel_hidden: width of the kernel net, or number of kernel points per channel.
+        init: initial weights of the kernel net; by default those of `ckcnn.nn`, ``"reference"`` for those of the
+            authors' code.
+        norm: ``"global"`` normalises over channels and time, as the authors do; ``"step"`` over channels alone, which
+            is causal. By default ``"step"`` for language, otherwise ``"global"``.
+        readout: for one output per sequence, read the ``"last"`` step (the last valid one where lengths are known) or
+            the ``"mean"`` of all steps.
+        dropout: dropout probability of the activations.
+        input_dropout: dropout probability of the input.
+        weight_dropout: dropout probability of the sampled kernels.
+        embedding_channels: size of a token's embedding, for language.
+        embedding_dropout: dropout probability of the embedding, for language.
+        kernel_penalty: weight of the kernel norms in the loss; the paper calls it weight decay.
+        learning_rate: see `SequenceModule`.
         schedule: see `SequenceModule`.
-        patience: epochs without improvement before a plateau lowers the learning rate.
-        decay: what a plateau divides the learning rate by.
-        block: the ``"paper"``'s residual block, or that of CCNN and S4: ``"pre_norm"``, ``"pre_norm_gated"``.
-        conv: ``"dense"`` mixes all channels in each convolution, ``"depthwise"`` none, ``"separable"`` is a depthwise
-            and a 1x1 convolution.
-        stem: how a pre-norm network begins: a ``"linear"`` map of each step, or a ``"conv"``.
-        window: what kernels are multiplied by: nothing, a Gaussian with one learned width a ``"layer"`` (FlexConv), or
-            one a ``"channel"``.
-        sigma_0: where the width of a ``"layer"`` starts, as a fraction of half of the horizon.
-        causal: whether the memory lies in the past; otherwise half of it lies in the future.
-        activation: of the pre-norm blocks.
-        learn_omega_0: whether each sine kernel learns its omega_0, starting from the one given.
-        radius: where the radii of the kernel ``points`` start, as a fraction of half of the horizon; about one sample.
-        kernel_rate: learning rate of the kernel nets, as a multiple of that of the rest.
-        window_rate: the same for the windows.
+        patience: see `SequenceModule`.
+        decay: see `SequenceModule`.
+        block: residual block: ``"paper"``, or that of CCNN and S4, ``"pre_norm"`` or ``"pre_norm_gated"``.
+        conv: ``"dense"`` mixes all channels in each convolution, ``"depthwise"`` mixes none, ``"separable"`` is a
+            depthwise and a 1x1 convolution.
+        stem: first layer of a pre-norm network: a ``"linear"`` map of each step, or a ``"conv"``.
+        window: what kernels are multiplied by: nothing, or a Gaussian with one learned width per ``"layer"`` (FlexConv)
+            or per ``"channel"``.
+        sigma_0: initial width of a ``"layer"`` window, as a fraction of half the horizon.
+        causal: whether kernels see only the past; otherwise half of the memory is in the future.
+        activation: activation of the pre-norm blocks.
+        learn_omega_0: whether each sine kernel learns its omega_0, starting from `omega_0`.
+        radius: initial radius of the kernel ``points``, as a fraction of half the horizon; about one sample.
+        kernel_rate: learning rate of the kernel nets, as a multiple of `learning_rate`.
+        window_rate: learning rate of the windows, as a multiple of `learning_rate`.
         coarse: how kernels are read at a lower rate: ``"scaled"`` by the step (the paper, and the default of dense
             convolutions), or ``"interpolated"``, as for a signal of straight lines between its samples.
-        weight_decay: of AdamW; kernel nets, windows, norms and biases have none.
-        label_smoothing: of the training loss of a classifier.
-        warm_up: fraction of a ``"one_cycle"`` or ``"cosine"`` schedule in which the learning rate rises.
-        loss: see `SequenceModule`, as the next three.
-        metrics: beside those of the task.
-        monitor: the metric that chooses the best epoch.
-        mode: whether a good value of it is large or small.
+        weight_decay: weight decay of AdamW; kernel nets, windows, norms and biases have none.
+        label_smoothing: see `SequenceModule`.
+        warm_up: see `SequenceModule`.
+        loss: see `SequenceModule`.
+        metrics: see `SequenceModule`.
+        monitor: see `SequenceModule`.
+        mode: see `SequenceModule`.
     """
 
     convolution: ClassVar[type[CKConv]] = CKConv

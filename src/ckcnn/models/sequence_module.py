@@ -44,19 +44,19 @@ class SequenceModule(LightningModule):
         task: kind of problem, a key of `ckcnn.tasks.TASKS`.
         out_channels: classes, or values to predict.
         dt: sampling step of each split, in training samples.
-        learning_rate: of Adam; the highest one of a schedule.
+        learning_rate: learning rate of Adam; with a schedule, the highest one.
         schedule: ``"plateau"`` divides the learning rate by `decay` after `patience` epochs without a better value of
             the monitored validation metric; ``"one_cycle"`` rises and falls once over all epochs; ``"cosine"`` rises
             linearly and falls as half a cosine; ``"constant"``.
-        patience: epochs.
+        patience: epochs without improvement before a plateau lowers the learning rate.
         decay: what a plateau divides the learning rate by.
-        weight_decay: of AdamW; 0 is Adam.
-        label_smoothing: of the training loss of a classifier.
-        warm_up: fraction of ``"one_cycle"`` or ``"cosine"`` in which the learning rate rises.
-        loss: instead of that of the task: any module of the answers and the targets.
-        metrics: of torchmetrics, beside those of the task: one, a list, or several by name.
-        monitor: the metric that chooses the best epoch, such as ``"auroc"`` or ``"loss"``; by default that of the task.
-        mode: whether a good value of it is large (``"max"``) or small (``"min"``), if the metric does not say it.
+        weight_decay: weight decay of AdamW; 0 is Adam.
+        label_smoothing: label smoothing of the training loss of a classifier.
+        warm_up: fraction of a ``"one_cycle"`` or ``"cosine"`` schedule in which the learning rate rises.
+        loss: loss to use instead of the task's: any module that takes the network's output and the targets.
+        metrics: metrics of torchmetrics in addition to the task's: one, a list, or several by name.
+        monitor: metric that chooses the best epoch, such as ``"auroc"`` or ``"loss"``; by default the task's.
+        mode: whether a good value of `monitor` is large (``"max"``) or small (``"min"``), if the metric does not say.
     """
 
     takes_times: ClassVar[bool] = True  # whether `net` knows what to do with time stamps

@@ -20,7 +20,7 @@ from ckcnn.cli import processes
 from ckcnn.cli.arguments import Parser, seconds
 from ckcnn.cli.quiet import make_quiet
 from ckcnn.cli.rehearsal import WeightlessRehearsal
-from ckcnn.formatting import roughly
+from ckcnn.formatting import count, roughly
 from ckcnn.hints import nearest
 from ckcnn.reproduce import output, slurm
 from ckcnn.reproduce.description import Table
@@ -71,29 +71,36 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(
         prog="ckcnn reproduce",
-        description="Trains and tests what the paper's tables need, and writes them with our results beside the "
-        "paper's. Finished runs are skipped, interrupted runs resume. Other options are those of ckcnn fit, for "
-        "every run.",
+        description="Train and test what the paper's tables need, and write the tables with your results beside the "
+        "paper's. Finished runs are skipped, interrupted runs resume. All options of ckcnn fit apply to every run.",
         epilog="example: ckcnn reproduce resolution --only ct --workers 2 --budget 90m; "
         "ckcnn reproduce archive --help for the UEA and UCR archives",
     )
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(TABLES)}, or all")
-    parser.add_argument("--list", action="store_true", help="the tables, what is done, and how long the rest takes")
-    parser.add_argument("--measure", action="store_true", help="with --list: time a few steps of each, in minutes")
+    parser.add_argument("--list", action="store_true", help="print the tables, what is done, and the time left")
+    parser.add_argument(
+        "--measure", action="store_true", help="with --list: time a few steps of each run (takes minutes)"
+    )
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help=f"benchmarks: {', '.join(PRESETS)}")
     parser.add_argument("--rows", nargs="+", default=[], metavar="NAME", help="only these rows, such as CKCNN")
     parser.add_argument("--columns", nargs="+", default=[], metavar="NAME", help="only these columns, such as 100 200")
-    parser.add_argument("--seeds", type=int, default=1, help="runs of each training (default: 1)")
+    parser.add_argument("--seeds", type=int, default=1, help="seeds of each training (default: 1)")
     parser.add_argument(
-        "--budget", type=seconds, default=math.inf, metavar="TIME", help="end after this time: 90m, 12h"
+        "--budget", type=seconds, default=math.inf, metavar="TIME", help="stop after this time: 90m, 12h"
     )
-    parser.add_argument("--epochs-scale", type=float, default=1.0, metavar="X", help="fraction of the epochs")
-    parser.add_argument("--overlays", nargs="+", default=[], metavar="NAME", help="added to every preset, such as fast")
+    parser.add_argument(
+        "--epochs-scale", type=float, default=1.0, metavar="X", help="train this fraction of the epochs (default: 1)"
+    )
+    parser.add_argument(
+        "--overlays", nargs="+", default=[], metavar="NAME", help="overlays for every preset, such as fast"
+    )
     parser.add_argument("--workers", type=int, default=1, help="runs side by side (default: 1)")
-    parser.add_argument("--runs", type=Path, default=Path("runs/reproduce"), help="folder of the runs")
+    parser.add_argument(
+        "--runs", type=Path, default=Path("runs/reproduce"), help="folder of the runs (default: runs/reproduce)"
+    )
     parser.add_argument("--output", type=Path, default=Path("tables"), help="folder of the tables (default: tables)")
-    parser.add_argument("--submit", choices=["slurm"], help="write a script with a job array instead")
-    parser.add_argument("--job", type=int, help="only the training of this number, for a job array")
+    parser.add_argument("--submit", choices=["slurm"], help="train nothing, write a job array for SLURM")
+    parser.add_argument("--job", type=int, help="train only the run of this number, in a job array")
     return parser
 
 
@@ -137,11 +144,12 @@ def _choices(tables: Sequence[Table], benchmarks: Sequence[str]) -> str:
 
 
 def _list(tables: Sequence[Table], options: argparse.Namespace, others: Sequence[str], console: Console) -> None:
+    width = max(len(table.name) for table in tables)
     for table in tables:
-        console.print(f"{table.name:13}{table.title}")
+        console.print(f"{table.name:{width}}  {table.title}")
     console.print()
     estimates = Estimates(options.runs / "seconds_per_epoch.json", others, options.measure)
-    lines = Lines("table", "cells", "runs", "done", "cut off", "the rest takes", box=None, pad_edge=False)
+    lines = Lines("table", "cells", "runs", "done", "interrupted", "time left", box=None, pad_edge=False)
     for table in tables:
         jobs = jobs_of([table], options.seeds, options.runs, options.epochs_scale)
         runs = [(job, job.run()) for job in jobs]
@@ -153,24 +161,24 @@ def _list(tables: Sequence[Table], options: argparse.Namespace, others: Sequence
             done = len(run.epochs) if run else 0
             each = run.seconds / done if run and done else estimates.seconds(job) / job.epochs
             rest += (job.epochs - done) * each
-        counts = [str(states.count(state)) for state in ("done", "cut off")]
+        counts = [str(states.count(state)) for state in ("done", "interrupted")]
         time_left = roughly(rest / options.workers) if rest else "-"
         lines.add_row(table.name, str(len(table.cells)), str(len(jobs)), *counts, time_left)
     console.print(lines)
     what = " ".join(options.tables) or next(iter(TABLES))
-    rough = " They are estimated from sizes; --list --measure times a few steps of each." if estimates.rough else ""
+    rough = "Times are estimated from one short training; --measure times a few steps of each run.\n"
     console.print(
-        f"\nTimes are for {options.workers} at a time on this machine if no run stops early.{rough} "
+        f"\nTime left: {count(options.workers, 'worker')} on this machine, if no run stops early. "
         "Runs that tables share count in each of them.\n"
-        f"ckcnn reproduce {what}, with the same options, does what is missing, and writes "
-        f"{options.output}/"
+        f"{rough if estimates.rough else ''}"
+        f"To train what is missing and write {options.output}/: ckcnn reproduce {what}, with the same options."
     )
 
 
 def _state(job: Job, run: Run | None) -> str:
     if run is None or not run.epochs:
         return "missing"
-    return "done" if job.is_finished(run) else "cut off"
+    return "done" if job.is_finished(run) else "interrupted"
 
 
 def _reproduce(

@@ -84,7 +84,7 @@ class Runner:
         if reason:
             self._fail(job, title, reason)
         elif run is not None:
-            cut = "" if job.is_finished(run) else " so far, it was cut off"
+            cut = "" if job.is_finished(run) else " so far, interrupted"
             self.tell(f"{title}: {count(len(run.epochs), 'epoch')} in {duration(run.seconds)}{cut}")
 
     def _test(self, job: Job, title: str, share: Mapping[str, str]) -> None:

@@ -41,7 +41,7 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 def _parser() -> Parser:
     parser = Parser(
         prog="ckcnn search",
-        description="Looks for the omega_0, and other settings, with the best validation metric. Every option of ckcnn "
+        description="Find the omega_0, and other settings, with the best validation metric. Every option of ckcnn "
         "fit (--config, --trainer.max_epochs, --data.drop_rate ...) holds for every trial; the test set stays unseen. "
         "The same command resumes a search; on several machines with one --storage, they share the work.",
         epilog="example: ckcnn search --config pmnist.yaml --trials 100 --workers 4 --budget 12h",
