@@ -14,9 +14,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from ckcnn.checks.hints import in_short
+from ckcnn.checks.memory import check_room
 from ckcnn.datamodules.sequences import SPLITS, DataError, split_codes
-from ckcnn.hints import in_short
-from ckcnn.memory import check_room
 
 MOST_TIME = 1e30  # of a stamp: with larger ones, products overflow
 HDF5 = (".h5", ".hdf5")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 from ckcnn.checks import check_choice, check_count, check_fraction
-from ckcnn.memory import check_room
+from ckcnn.checks.memory import check_room
 from ckcnn.tasks import TASKS
 
 Missing = Literal["mask", "times", "counts"]

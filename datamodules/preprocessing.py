@@ -11,10 +11,10 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
+from ckcnn.checks.hints import in_short
 from ckcnn.datamodules.options import Keep, Missing
 from ckcnn.datamodules.pipeline import Padding, Pipeline
 from ckcnn.datamodules.transforms import Statistics
-from ckcnn.hints import in_short
 from ckcnn.tasks import TASKS
 
 FORMAT = 1  # of `Preprocessing.state`; raise it when a reader must know of a change

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ckcnn.checks.hints import in_short
+from ckcnn.checks.memory import check_room
 from ckcnn.datamodules import array_file
 from ckcnn.datamodules.array_file import ending
 from ckcnn.datamodules.readers import check_whole_wav
 from ckcnn.datamodules.sequences import DataError
-from ckcnn.hints import in_short
-from ckcnn.memory import check_room
 
 _CHUNK_ROWS = 100_000  # of a table, read together
 _CHUNK_BYTES = 1 << 24

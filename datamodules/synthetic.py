@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import torch
 
 from ckcnn.checks import check_count
+from ckcnn.checks.memory import check_room
 from ckcnn.datamodules.base import SequenceDataModule
 from ckcnn.datamodules.randomness import generator
 from ckcnn.datamodules.sequences import SPLITS, RawSequences, split_codes
-from ckcnn.memory import check_room
 
 _CHUNK = 1000
 

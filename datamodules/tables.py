@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ckcnn.checks.memory import check_room
 from ckcnn.datamodules import sequence_files
 from ckcnn.datamodules.array_file import ending
 from ckcnn.datamodules.sequences import DataError
-from ckcnn.memory import check_room
 
 ENDINGS = (".csv", ".ts")
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ckcnn.checks.hints import closest
 from ckcnn.datamodules import sequence_files
 from ckcnn.datamodules.base import SequenceDataModule
 from ckcnn.datamodules.datasets import Store
@@ -23,7 +24,6 @@ from ckcnn.datamodules.preparation import PreparedDataModule
 from ckcnn.datamodules.sequence_files import Recording
 from ckcnn.datamodules.sequences import TEST, TRAIN, DataError, RawSequences, split_codes
 from ckcnn.datamodules.splits import HELD_OUT_FRACTION, cut
-from ckcnn.hints import closest
 
 _URLS = (  # sktime's own source, and its mirror
     "https://timeseriesclassification.com/aeon-toolkit/{}.zip",

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 
 import ckcnn
+from ckcnn.checks.hints import nearest
 from ckcnn.cli import short_help
-from ckcnn.hints import nearest
 
 # Each command is a function that takes the other arguments and returns the exit code, and the line that the help shows.
 COMMANDS = {

@@ -14,9 +14,10 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from ckcnn import configs, safe_yaml
+from ckcnn import configs
+from ckcnn.checks.hints import in_short, nearest
 from ckcnn.data_options import DEFAULTS
-from ckcnn.hints import in_short, nearest
+from ckcnn.files import safe_yaml
 
 FOLDER = Path(next(iter(configs.__path__)))
 # They change a preset and are none themselves.

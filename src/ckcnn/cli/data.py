@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from ckcnn import datamodules
+from ckcnn.checks.hints import nearest
+from ckcnn.checks.memory import in_words
 from ckcnn.cli.arguments import Parser
 from ckcnn.datamodules import SequenceDataModule
-from ckcnn.hints import nearest
-from ckcnn.memory import in_words
 from ckcnn.presets import plain_value
 
 BENCHMARKS: dict[str, type[SequenceDataModule]] = {

@@ -19,7 +19,8 @@ from pytorch_lightning.callbacks import EarlyStopping
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 from torch.optim import Optimizer
 
-from ckcnn import presets, safe_yaml
+from ckcnn import presets
+from ckcnn.checks.hints import in_short
 from ckcnn.cli import optimizers, predictions
 from ckcnn.cli.choice import (
     Choice,
@@ -38,8 +39,7 @@ from ckcnn.cli.stored_settings import StoredSettings
 from ckcnn.cli.trainer_options import check_nodes, check_trainer, keep_whole_numbers, refusal
 from ckcnn.datamodules import SequenceDataModule
 from ckcnn.datamodules.sequences import Facts
-from ckcnn.files import check_output
-from ckcnn.hints import in_short
+from ckcnn.files import check_output, safe_yaml
 from ckcnn.models.baselines import count_parameters
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.presets import Layers, value_of

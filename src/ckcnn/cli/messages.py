@@ -10,9 +10,9 @@ import torch
 
 import ckcnn
 from ckcnn import datamodules
+from ckcnn.checks.hints import closest, nearest
 from ckcnn.compat import jsonargparse as errors
 from ckcnn.datamodules.sequences import Facts
-from ckcnn.hints import closest, nearest
 
 TOP = (
     "config",

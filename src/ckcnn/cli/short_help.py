@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ckcnn.hints import nearest
+from ckcnn.checks.hints import nearest
 
 COMMANDS = ("fit", "validate", "test", "predict")
 GROUPS = ("model", "data", "trainer")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from ckcnn.hints import in_short
+from ckcnn.checks.hints import in_short
 from ckcnn.presets import value_of
 
 _MOST = 2**31 - 1

@@ -19,6 +19,8 @@ import torch
 from torch import Tensor, nn
 
 import ckcnn
+from ckcnn.checks import check_counts
+from ckcnn.checks.memory import check_room
 from ckcnn.datamodules.features import INT16, frames
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.files import check_output, replacing
@@ -34,12 +36,10 @@ from ckcnn.inference.intake import check_step, raw_channels
 from ckcnn.inference.model import TrainedModel
 from ckcnn.inference.preparation import Preparation
 from ckcnn.inference.real_cepstra import RealCepstra
-from ckcnn.memory import check_room
 from ckcnn.models.baselines import BaselineNet
 from ckcnn.models.networks import convolutions
 from ckcnn.nn import CKConv, CKNet, CKTextNet, DepthwiseCKConv
 from ckcnn.nn.block import PointwiseConv
-from ckcnn.nn.checks import check_counts
 from ckcnn.nn.forecast import FromLastValue
 from ckcnn.reference.convolution import ReferenceConv
 from ckcnn.tasks import TASKS

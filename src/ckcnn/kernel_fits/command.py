@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from ckcnn.checks.hints import nearest
 from ckcnn.cli.arguments import Parser
 from ckcnn.files import check_output, replacing
-from ckcnn.hints import nearest
 from ckcnn.kernel_fits.fits import FEWEST_POINTS, NETS, TARGETS, Fit, fit
 
 Fits = Mapping[tuple[str, str], Fit]  # by function and net

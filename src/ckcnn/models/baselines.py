@@ -11,11 +11,11 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from ckcnn.checks import check_counts, check_fraction
 from ckcnn.models.ckcnn import CKCNN
 from ckcnn.models.optimization import Schedule
 from ckcnn.models.own_metrics import OwnMetrics
 from ckcnn.models.sequence_module import SequenceModule
-from ckcnn.nn.checks import check_counts, check_fraction
 from ckcnn.nn.forecast import FromLastValue
 from ckcnn.tasks import TASKS, Mode
 

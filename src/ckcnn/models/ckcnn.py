@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from ckcnn.checks import check_not_negative
 from ckcnn.models.networks import Block, Convolution, Kernel, NetworkOptions, Omega0, Readout
 from ckcnn.models.optimization import Schedule
 from ckcnn.models.own_metrics import OwnMetrics
 from ckcnn.models.parameter_groups import parameter_groups
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.nn import CKConv, kernel_penalty
-from ckcnn.nn.checks import check_not_negative
 from ckcnn.nn.kernel_window import Window
 from ckcnn.nn.normalization import Norm
 from ckcnn.nn.positions import Coarse

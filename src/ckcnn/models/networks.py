@@ -9,7 +9,8 @@ from typing import Any, Literal, get_args
 
 from torch import nn
 
-from ckcnn.memory import check_room, in_words
+from ckcnn.checks import check_choice, check_counts, check_fraction, check_not_negative
+from ckcnn.checks.memory import check_room, in_words
 from ckcnn.nn import (
     CKBackbone,
     CKConv,
@@ -26,15 +27,7 @@ from ckcnn.nn import (
     SeparableCKConv,
     Siren,
 )
-from ckcnn.nn.checks import (
-    check_choice,
-    check_counts,
-    check_fraction,
-    check_horizon,
-    check_not_negative,
-    check_radius,
-    check_sigma,
-)
+from ckcnn.nn.checks import check_horizon, check_radius, check_sigma
 from ckcnn.nn.forecast import FromLastValue
 from ckcnn.nn.kernel_window import Window
 from ckcnn.nn.network import BackboneFactory

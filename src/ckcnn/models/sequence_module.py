@@ -18,6 +18,7 @@ from torch.optim.lr_scheduler import OneCycleLR, ReduceLROnPlateau
 from torchmetrics import Metric, MetricCollection
 
 import ckcnn
+from ckcnn.checks import check_choice, check_fraction, check_not_negative, is_number
 from ckcnn.compat.lightning import attached_trainer
 from ckcnn.compat.torchmetrics import restore
 from ckcnn.datamodules import SequenceBatch, SequenceDataModule
@@ -29,7 +30,6 @@ from ckcnn.models import optimization, own_metrics, pretrained
 from ckcnn.models.finite_loss import FiniteLoss
 from ckcnn.models.optimization import FOR_ALL_STEPS, OptimizerFactory, Schedule, ScheduleFactory
 from ckcnn.models.own_metrics import OwnMetrics
-from ckcnn.nn.checks import check_choice, check_fraction, check_not_negative, is_number
 from ckcnn.tasks import IGNORED, TASKS, Mode
 from ckcnn.tasks.metrics import WeightedMean
 

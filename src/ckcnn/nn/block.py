@@ -8,7 +8,7 @@ from typing import get_args
 import torch
 from torch import Tensor, nn
 
-from ckcnn.nn.checks import check_choice
+from ckcnn.checks import check_choice
 from ckcnn.nn.normalization import NORMS, Norm
 from ckcnn.nn.time_grid import TimeGrid
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import numbers
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+from ckcnn.checks import is_number
 
 RADII = (1e-4, 1.0)  # of the points of a kernel, as fractions of half of the memory
 FINEST, COARSEST = 1e-30, 1e30  # steps and stamps beyond which products of them overflow
@@ -76,39 +76,9 @@ def check_radius(radius: float) -> None:
         raise ValueError(f"radius must lie in [{RADII[0]:g}, {RADII[1]:g}], got {radius!r}")
 
 
-def check_counts(**counts: int) -> None:
-    """Each count must be a whole number of at least 1."""
-    for name, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")
-
-
 def check_horizon(horizon: int) -> None:
     """`horizon` must be a length over which a lag can be measured."""
     if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 2:
         raise ValueError(
             f"horizon must be a whole number of at least 2, the length of a training sequence, got {horizon!r}"
         )
-
-
-def check_fraction(name: str, value: float) -> None:
-    """`value` must be a probability below 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise ValueError(f"{name} must lie in [0, 1), got {value!r}; it is a fraction, so write 0.3 for 30 %")
-
-
-def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """`value` must be one of the `choices`."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-
-
-def is_number(value: object) -> bool:
-    """Return whether a value is a real number, which neither a truth value nor nothing is."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def check_not_negative(name: str, value: float) -> None:
-    """`value` must be a finite number that is not below zero."""
-    if not is_number(value) or not 0 <= value < math.inf:
-        raise ValueError(f"{name} must be 0 or a positive number, got {value!r}")

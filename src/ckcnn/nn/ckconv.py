@@ -9,10 +9,10 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from ckcnn.nn.checks import check_choice, check_counts, check_dt, check_fraction, check_horizon, check_signal
+from ckcnn.checks import check_choice, check_counts, check_fraction
+from ckcnn.nn.checks import check_dt, check_horizon, check_signal
 from ckcnn.nn.continuous_kernel import ContinuousKernel
 from ckcnn.nn.functional import basis_conv, fft_conv, full_precision
-from ckcnn.nn.grid import coordinate_grid
 from ckcnn.nn.irregular import stamped_conv
 from ckcnn.nn.kernel_window import GaussianWindow, make_window
 from ckcnn.nn.kernels import KernelFactory, Siren, check_kernel_net
@@ -153,7 +153,7 @@ class CKConv(nn.Module):
             return basis, weight, ahead
         if self.window is not None:
             length = min([length, *(reach + 1 for reach in self.window.reaches(dt) or [])])
-        p, ahead = coordinate_grid(self.memory, length, dt, self.kernel_net.read_out.bias)
+        p, ahead = self.memory.coordinate_grid(length, dt, self.kernel_net.read_out.bias)
         basis, weight = self.kernel_net.parts(p)
         if self.window is not None:
             basis = basis * self.window.cropped(self.memory.lags(p))

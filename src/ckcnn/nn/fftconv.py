@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ckcnn.nn.checks import check_counts
+from ckcnn.checks import check_counts
 from ckcnn.nn.functional import fft_conv
 
 

@@ -14,8 +14,9 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from ckcnn.checks import check_choice
 from ckcnn.compat.torch import is_fake
-from ckcnn.nn.checks import check_choice, check_sigma
+from ckcnn.nn.checks import check_sigma
 
 Window = Literal["none", "layer", "channel"]
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 from torch.nn.utils.parametrize import is_parametrized
 
-from ckcnn.nn.checks import check_choice, check_counts, is_number
+from ckcnn.checks import check_choice, check_counts, is_number
 from ckcnn.nn.siren_parts import siren_parts
 
 SirenInit = Literal["siren", "paper", "reference"]

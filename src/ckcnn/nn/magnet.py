@@ -9,7 +9,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ckcnn.nn.checks import check_counts, check_sigma
+from ckcnn.checks import check_counts
+from ckcnn.nn.checks import check_sigma
 from ckcnn.nn.kernels import KernelNet, check_omega_0
 
 _LAYERS = 4  # Gabor functions that are multiplied

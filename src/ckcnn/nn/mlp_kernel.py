@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from ckcnn.nn.checks import check_choice, check_counts
+from ckcnn.checks import check_choice, check_counts
 from ckcnn.nn.kernels import KernelNet
 
 MLPInit = Literal["knots", "zero", "reference"]

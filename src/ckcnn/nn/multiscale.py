@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from ckcnn.nn.checks import check_counts
+from ckcnn.checks import check_counts
 from ckcnn.nn.kernels import KernelNet
 from ckcnn.nn.siren_parts import siren_parts
 

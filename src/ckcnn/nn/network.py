@@ -11,9 +11,10 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from ckcnn.checks import check_choice, check_counts, check_fraction
 from ckcnn.compat.torch import is_fake
 from ckcnn.nn.block import CKBlock, ConvFactory
-from ckcnn.nn.checks import check_choice, check_counts, check_fraction, check_signal
+from ckcnn.nn.checks import check_signal
 from ckcnn.nn.normalization import Norm
 from ckcnn.nn.time_grid import TimeGrid
 

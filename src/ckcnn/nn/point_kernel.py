@@ -7,7 +7,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ckcnn.nn.checks import RADII, check_counts, check_radius
+from ckcnn.checks import check_counts
+from ckcnn.nn.checks import RADII, check_radius
 from ckcnn.nn.schedule import schedule_for
 
 _SPREAD = 0.2  # deviation of the places at the start; the memory is 2 long

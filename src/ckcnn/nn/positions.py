@@ -51,16 +51,34 @@ class Memory:
         slack = _ROUNDING * self.horizon
         return (lags <= self.past + slack) & (lags >= -self.future - slack)
 
+    def reach(self, length: int, dt: float) -> tuple[int, int]:
+        """How many steps of size `dt` a signal of this length can meet, back and ahead; exporters may give symbols."""
+        slack = _ROUNDING * self.horizon
+        back = smaller(length - 1, math.floor((self.past + slack) / dt))
+        return back, 0 if self.causal else smaller(length - 1, math.floor((self.future + slack) / dt))
+
     def grid(self, length: int, dt: float) -> tuple[Tensor, int]:
         """The lags, ``dt`` apart, that lie in the memory and can meet a sample of a signal of this length.
 
         Returns:
             The lags ``(L,)`` in float64, from the furthest future to the furthest past, and how many lie ahead.
         """
-        slack = _ROUNDING * self.horizon
-        back = min(length - 1, math.floor((self.past + slack) / dt))
-        ahead = min(length - 1, math.floor((self.future + slack) / dt)) if not self.causal else 0
+        back, ahead = self.reach(length, dt)
         return torch.arange(-ahead, back + 1, dtype=torch.float64) * dt, ahead
+
+    def coordinate_grid(self, length: int, dt: float, like: Tensor) -> tuple[Tensor, int]:
+        """The `coordinates` of the `grid`, made on the device of `like`, without a copy from the host.
+
+        Computed in float64, because neighbouring lags of a long memory differ by less than float32 resolves in a
+        product.
+
+        Returns:
+            Coordinates ``(L,)`` in the type and on the device of `like`, furthest future first, and how many lie ahead.
+        """
+        back, ahead = self.reach(length, dt)
+        steps = torch.arange(-ahead, back + 1, dtype=torch.float64, device=like.device)
+        p = torch.rsub(steps, float(self.causal), alpha=2 * dt / (self.horizon - 1))
+        return p.to(like.dtype), ahead
 
 
 def smaller(a: int, b: int) -> int:

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 
 from torch import Tensor, nn
 
+from ckcnn.checks import check_choice, check_fraction
 from ckcnn.nn.block import ConvFactory, PointwiseConv
-from ckcnn.nn.checks import check_choice, check_fraction
 from ckcnn.nn.normalization import NORMS, Norm
 from ckcnn.nn.time_grid import TimeGrid
 

@@ -10,12 +10,12 @@ from typing import get_args
 import torch
 from torch import Tensor, nn
 
+from ckcnn.checks import check_choice, check_counts
 from ckcnn.nn.block import PointwiseConv
-from ckcnn.nn.checks import check_choice, check_counts, check_dt, check_horizon, check_signal
+from ckcnn.nn.checks import check_dt, check_horizon, check_signal
 from ckcnn.nn.ckconv import Stamps
 from ckcnn.nn.continuous_kernel import ContinuousKernel
 from ckcnn.nn.depthwise_operator import depthwise_conv
-from ckcnn.nn.grid import coordinate_grid
 from ckcnn.nn.irregular import stamped_conv
 from ckcnn.nn.kernel_window import GaussianWindow, Window, make_window
 from ckcnn.nn.kernels import KernelNet, Siren, check_kernel_net
@@ -149,7 +149,7 @@ class DepthwiseCKConv(nn.Module):
             return coarsen(kernel, dt, ahead, length)
         if self.window is not None and (reaches := self.window.reaches(dt)):
             length = min(length, max(reaches) + 1)
-        p, ahead = coordinate_grid(self.memory, length, dt, self._like)
+        p, ahead = self.memory.coordinate_grid(length, dt, self._like)
         kernel = _values(self.kernel_net, p)
         if self.window is not None:
             kernel = kernel * self.window.cropped(self.memory.lags(p))

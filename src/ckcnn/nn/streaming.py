@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from ckcnn.nn.checks import check_counts, check_dt
+from ckcnn.checks import check_counts
+from ckcnn.nn.checks import check_dt
 from ckcnn.nn.network import CKTextNet
 from ckcnn.nn.partitioned_conv import BlockLags, DirectLags, StatefulStage
 from ckcnn.nn.stages import stage_of

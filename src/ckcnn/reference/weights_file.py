@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ckcnn.archives import check_archive
+from ckcnn.files.archives import check_archive
 
 LIMIT = 64 << 20  # bytes; the largest published file has 4.4 million
 

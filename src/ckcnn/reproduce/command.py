@@ -16,12 +16,12 @@ from rich.progress import track
 from rich.table import Table as Lines
 
 from ckcnn import presets
+from ckcnn.checks.hints import nearest
 from ckcnn.cli import processes
 from ckcnn.cli.arguments import Parser, seconds
 from ckcnn.cli.quiet import make_quiet
 from ckcnn.cli.rehearsal import WeightlessRehearsal
 from ckcnn.formatting import count, roughly
-from ckcnn.hints import nearest
 from ckcnn.reproduce import output, slurm
 from ckcnn.reproduce.description import Table
 from ckcnn.reproduce.estimate import Estimates

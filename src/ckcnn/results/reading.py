@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ckcnn import presets
+from ckcnn.checks.hints import in_short
 from ckcnn.data_options import OPTIONS
-from ckcnn.hints import in_short
 from ckcnn.results.family import network_name
 from ckcnn.results.metrics import known_metric, known_mode, told_metric
 from ckcnn.results.searches import Search

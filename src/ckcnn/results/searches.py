@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ckcnn.hints import in_short
+from ckcnn.checks.hints import in_short
 from ckcnn.results.metrics import known_mode
 from ckcnn.runs import metrics_table
 from ckcnn.runs.ranking import Mode, rank

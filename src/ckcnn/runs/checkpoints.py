@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from ckcnn.archives import check_archive, sealed
 from ckcnn.files import replacing
+from ckcnn.files.archives import check_archive, sealed
 from ckcnn.runs.checkpoint_structure import check_structure
 
 

@@ -8,10 +8,10 @@ import re
 from collections.abc import Sequence
 from typing import get_args
 
+from ckcnn.checks.hints import nearest
+from ckcnn.checks.memory import check_room
 from ckcnn.cli.arguments import Parser, seconds
 from ckcnn.cli.messages import TOP
-from ckcnn.hints import nearest
-from ckcnn.memory import check_room
 from ckcnn.search.strategies import Pruner, Strategy
 
 _TRIAL = 300e6  # bytes of a process that trains, at least

@@ -17,11 +17,11 @@ from optuna.exceptions import ExperimentalWarning, UpdateFinishedTrialError
 from optuna.trial import FrozenTrial
 from rich.console import Console
 
+from ckcnn.checks.hints import nearest
 from ckcnn.cli import processes
 from ckcnn.cli.quiet import make_quiet
 from ckcnn.cli.rehearsal import WeightlessRehearsal
 from ckcnn.compat.optuna import is_taken_over
-from ckcnn.hints import nearest
 from ckcnn.runs.folder import check_name
 from ckcnn.runs.stopping import Stop, signals
 from ckcnn.search import arguments, space

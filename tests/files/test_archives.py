@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from ckcnn import CKCNN
-from ckcnn.archives import check_archive, sealed
+from ckcnn.files.archives import check_archive, sealed
 from ckcnn.models import pretrained
 from ckcnn.reference.weights_file import read_tensors
 from ckcnn.runs import checkpoints
