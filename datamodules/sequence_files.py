@@ -101,8 +101,13 @@ def read(
 
 
 def files_in(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder that `read` knows, in the order of their names: the file system has no say."""
+    """Yield the files below a folder that `read` knows, in the order of their names: the file system has no say.
+
+    Hidden ones are left out; systems write them for themselves, such as ``._a.csv`` beside ``a.csv``.
+    """
     for name in sorted(os.listdir(folder)):  # as plain texts, since there may be millions
+        if name.startswith("."):
+            continue
         path = folder / name
         if path.is_dir() and not path.is_symlink():
             yield from files_in(path)
@@ -186,7 +191,9 @@ def _table(path: Path, columns: Columns) -> Iterator[Recording]:
 
     try:
         header = _header(path, columns)
-        how = {"header": header, "skipinitialspace": True, "encoding": "utf-8-sig"}
+        _check_lines(path)
+        names = {columns.sequence: str, columns.label: str}  # 007 is not 7
+        how = {"header": header, "skipinitialspace": True, "encoding": "utf-8-sig", "dtype": names}
         with pandas.read_csv(path, chunksize=_CHUNK_ROWS, **how) as chunks:
             for rows in _sequences(path, chunks, columns.sequence):
                 named = columns.sequence in rows
@@ -216,6 +223,14 @@ def _header(path: Path, columns: Columns) -> int | None:
         raise DataError(f"{path} must have a column {absent[0]}, got only {in_short(', '.join(names))}")
     if all_numbers(names):
         return None
+    if len(names) == 1 and (other := next((mark for mark in (";", "\t") if mark in names[0]), None)):
+        what = "semicolons" if other == ";" else "tabs"
+        raise DataError(f"{path} must be a table with commas, got {what}; write it with commas")
+    if "" in names:
+        raise DataError(
+            f"{path} must name every column, got none for column {names.index('') + 1}; "
+            "if that is the index of pandas, write the table with index=False"
+        )
     if names and not first:
         raise DataError(f"{path} must have a row for each step below the names of its columns, got no row")
     if len(first) > len(names):
@@ -224,6 +239,22 @@ def _header(path: Path, columns: Columns) -> int | None:
             f"values for {len(names)} names"
         )
     return 0
+
+
+def _check_lines(path: Path) -> None:
+    """An empty line between rows may be a lost value or the start of another sequence; pandas would skip it."""
+    first = empty = 0
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                empty = number
+            elif first and empty > first:
+                raise DataError(
+                    f"{path}: line {empty} is empty; write nan for a value that is missing, and other sequences into a "
+                    "file of their own or below a column sequence"
+                )
+            else:
+                first = first or number
 
 
 def _sequences(path: Path, chunks: Iterator[Any], column: str) -> Iterator[Any]:
@@ -237,6 +268,9 @@ def _sequences(path: Path, chunks: Iterator[Any], column: str) -> Iterator[Any]:
         if column not in chunk:
             waiting.append(chunk)
             continue
+        if len(unnamed := np.flatnonzero(chunk[column].isna())):
+            row = chunk.index[unnamed[0]] + 1
+            raise DataError(f"{path} must name the sequence of every row, got nothing in column {column} of row {row}")
         changes = (chunk[column] != chunk[column].shift()).cumsum()
         for _, rows in chunk.groupby(changes, sort=False):
             name = rows[column].iloc[0]
@@ -268,13 +302,13 @@ def _recording(path: Path, rows: Any, columns: Columns, name: str) -> Recording:
     _check_stamps(path, name, times)
     label = None
     if columns.label in rows:
-        labels = rows[columns.label].astype(str).unique()
+        labels = rows[columns.label].dropna().unique()
         if len(labels) > 1:
             raise DataError(
                 f"{path}: sequence {name} has the labels {labels[0]} and {labels[1]}; "
                 "a sequence has one, and classes at every step go into an .npz file"
             )
-        label = labels[0]
+        label = labels[0] if len(labels) else None
     return Recording(name, x, times, label)
 
 

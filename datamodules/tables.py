@@ -42,8 +42,8 @@ def _read(path: Path, changed: int, size: int) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {"x": x}
     if len(set(lengths.tolist())) > 1:
         arrays["lengths"] = lengths
-    if all(recording.label is not None for recording in recordings):
-        arrays["y"] = _labels([str(recording.label) for recording in recordings])
+    if labels := _labels(path, recordings):
+        arrays["y"] = _numbered(labels)
     stamps = [recording.times for recording in recordings]
     given = [times for times in stamps if times is not None]
     if len(given) == len(stamps):
@@ -90,7 +90,16 @@ def _split(path: Path, names: list[str]) -> NDArray[Any] | None:
     return rows[columns.split].to_numpy(dtype=str)
 
 
-def _labels(labels: list[str]) -> NDArray[Any]:
+def _labels(path: Path, recordings: list[sequence_files.Recording]) -> list[str]:
+    """The labels of all sequences, or nothing if none has one."""
+    labels = [recording.label for recording in recordings if recording.label is not None]
+    if labels and len(labels) < len(recordings):
+        absent = next(recording.name for recording in recordings if recording.label is None)
+        raise DataError(f"{path} must hold a label for every sequence or for none, got none for sequence {absent}")
+    return labels
+
+
+def _numbered(labels: list[str]) -> NDArray[Any]:
     """Labels as numbers if all of them are, otherwise as names."""
     try:
         values = np.array([float(label) for label in labels])

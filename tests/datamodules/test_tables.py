@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from ckcnn.datamodules import Arrays, DataError
+from ckcnn.datamodules import Arrays, DataError, tables
 from ckcnn.datamodules.readers import read_wav
 from ckcnn.datamodules.sequence_files import Columns, read
 from tests.datamodules import official
@@ -105,6 +105,10 @@ def test_bad_tables(name: str, text: str, message: str, tmp_path: Path) -> None:
         ("a.csv", f"sequence,v\na,{'9' * 400}\n", r"must hold numbers up to 3.4e38, got a larger one"),
         ("a.csv", "sequence,time,v\na,0,1\na,inf,2\n", "times must be finite numbers, got inf in sequence a, step 1"),
         ("a.csv", "sequence,time,v\na,2,1\na,1,2\n", "times of sequence a go backwards; sort its rows by time"),
+        ("a.csv", "v\n1\n\n3\n", "line 3 is empty; write nan for a value that is missing"),
+        ("a.csv", "sequence,v\na,1\n,2\n", "name the sequence of every row, got nothing in column sequence of row 2"),
+        ("a.csv", ",v\n0,1\n1,2\n", "must name every column, got none for column 1; .* write .* with index=False"),
+        ("a.csv", "u;v\n1;2\n", "must be a table with commas, got semicolons; write it with commas"),
         ("a.ts", "@timeStamps true\n@data\n(0,1),(1)\n", r"expected pairs such as \(0,1.5\),\(1,2.5\)"),
         ("a.ts", "@timeStamps true\n@data\n(1,1),(0,1)\n", "times of sequence 0 go backwards"),
         ("a.ts", "@timeStamps true\n@data\n(nan,1),(0,1)\n", "times must be finite numbers, got nan in sequence 0"),
@@ -114,6 +118,25 @@ def test_what_is_no_table_of_sequences(name: str, content: str, message: str, tm
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match=message):
         list(read(tmp_path / name))
+
+
+def test_names_of_sequences_and_classes_are_texts(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("\n\nsequence,label,v\n007,01,1\n007,,2\n8,02,nan\n8,02,4\n\n")  # one label may be enough
+    first, second = read(path)
+    assert (first.name, first.label, second.name, second.label) == ("007", "01", "8", "02")
+    assert tables.read_arrays(path)["y"].tolist() == ["01", "02"]
+    path.write_text("sequence,label,v\na,walk,1\nb,,2\n")
+    with pytest.raises(DataError, match="a label for every sequence or for none, got none for sequence b"):
+        tables.read_arrays(path)
+
+
+def test_hidden_files_of_a_folder_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("v\n1\n2\n")
+    (tmp_path / "._a.csv").write_bytes(b"\x00\x05")
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache/b.csv").write_text("v\n1\n")
+    assert [recording.name for recording in read(tmp_path)] == ["a.csv"]
 
 
 def test_a_column_that_was_named_must_be_there(tmp_path: Path) -> None:

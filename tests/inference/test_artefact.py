@@ -193,8 +193,10 @@ def test_new_data_is_scaled_as_in_training(
     np.savez("other.npz", **{**arrays, "x": arrays["x"] * 1000 - 7})
     Path("mine.yaml").write_text("data: {class_path: Arrays, init_args: {path: mine.npz, pad: valid}}\n")
     quick = ["--trainer.accelerator=cpu", "--model.hidden_channels=4"]
-    assert main(["fit", "--config", "mine.yaml", "--trainer.max_epochs=1", *quick]) == 0
-    run = "runs/mine/version_0"
+    fit = ["fit", "--config=mine.yaml", "--config=fast.yaml", "--name=first", "--trainer.max_epochs=1"]
+    assert main([*fit, *quick]) == 0
+    run = "runs/first/version_0"
+    assert "preset   mine, fast," in ckcnn.load(run).describe()
     trained = ckcnn.load(run).preprocessing
     data = Arrays("other.npz", pad="valid")
     data.use_statistics(trained)
@@ -214,7 +216,7 @@ def test_new_data_is_scaled_as_in_training(
     for command in (["fit", "--config=mine.yaml"], ["test", "--ckpt_path", run], ["validate", "--ckpt_path", run]):
         assert main([*command, *flags]) == 2
         assert "unlabelled.npz must hold labels (an array y)" in capsys.readouterr().err
-    assert [path.name for path in Path("runs/mine").iterdir()] == ["version_0"]
+    assert [path.name for path in Path("runs").glob("*/*")] == ["version_0"]
 
 
 def test_files_of_every_kind_give_the_same_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

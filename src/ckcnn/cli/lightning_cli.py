@@ -202,7 +202,7 @@ class CKCNNCLI(LightningCLI):
 
     def after_instantiate_classes(self) -> None:
         """Training resumes with the same settings; everything else takes the settings of the checkpoint."""
-        self.model.preset = self.choice.name
+        self.model.preset = ", ".join(file.stem for file in self.layers.files if not RunFolder.of(file)) or None
         if self.command != "fit":
             self.datamodule.may_prepare = not self.stored_cache
             self.model = load_model(self.choice, self.model, self.datamodule)
