@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ckcnn.nn import CKBackbone, CKBlock, CKConv, CKNet, CKTextNet, FFTConv, NetworkStream, StepNorm
+from ckcnn.nn import CKBackbone, CKBlock, CKConv, CKNet, CKTextNet, DepthwiseCKConv, FFTConv, NetworkStream, StepNorm
 from ckcnn.nn.network import Readout
 from ckcnn.nn.partition import Level, Partition, cheapest_partition
 from ckcnn.nn.partitioned_conv import PartitionedConv
@@ -157,8 +157,22 @@ def test_a_saved_state_continues(readout: Readout) -> None:
 
 
 def test_the_state_of_another_stream_is_refused() -> None:
+    stream = NetworkStream(make_net(200))
     with pytest.raises(ValueError, match="another network, batch or dt"):
-        NetworkStream(make_net(200)).load_state_dict(NetworkStream(make_net(201)).state_dict())
+        stream.load_state_dict(NetworkStream(make_net(201)).state_dict())
+    with pytest.raises(ValueError, match=r"steps is torch.int64 \(1,\) here and torch.float32 \(1,\) there"):
+        stream.load_state_dict(stream.state_dict() | {"steps": torch.ones(1)})
+    for state in (None, [1], {"steps": 3}):
+        with pytest.raises(ValueError, match="must be what state_dict returned, tensors by name, got"):
+            stream.load_state_dict(state)  # type: ignore[arg-type]
+
+
+def test_streams_that_do_not_fit_into_memory_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"a layer of 1,000,000,000,000 streams would take .* use fewer streams"):
+        NetworkStream(make_net(), batch=10**12)
+    for conv in (CKConv(2, 3, 20), DepthwiseCKConv(3, 20)):
+        with pytest.raises(ValueError, match=r"a kernel of 19,000,\d+,\d+ lags, dt=1e-09 apart, .* give a larger dt"):
+            NetworkStream(conv.eval(), dt=1e-9)
 
 
 def test_reset_starts_all_streams_or_some_of_them_anew() -> None:
@@ -175,6 +189,9 @@ def test_reset_starts_all_streams_or_some_of_them_anew() -> None:
     assert (answers(stream, x) - fresh).abs().max() < 1e-10
     with pytest.raises(ValueError, match=r"0 \.\.\. 1"):
         stream.reset([2])
+    for rows in (0, "a", [0.5]):
+        with pytest.raises(ValueError, match=r"rows must be a list of numbers of streams, such as \[0\], got"):
+            stream.reset(rows)  # type: ignore[arg-type]
 
 
 def test_a_copy_goes_on_by_itself_and_shares_the_kernels() -> None:

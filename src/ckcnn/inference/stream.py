@@ -16,11 +16,11 @@ from ckcnn.datamodules.features import INT16
 from ckcnn.datamodules.pipeline import Rows
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.datamodules.transforms import Statistics
-from ckcnn.inference.intake import as_16_bits, as_tensor, describe_channels, is_bad, raw_channels, take
+from ckcnn.inference.intake import as_16_bits, as_tensor, check_step, describe_channels, is_bad, raw_channels, take
 from ckcnn.inference.live_cepstra import LiveCepstra
 from ckcnn.inference.preparation import Preparation
 from ckcnn.nn import NetworkStream
-from ckcnn.nn.checks import check_dt
+from ckcnn.nn.streaming import check_state, numbers_of
 from ckcnn.tasks import TASKS
 
 
@@ -104,7 +104,7 @@ class ModelStream:
                 f"{stride} samples, got {given}; reset all of them"
             )
         self.stream.reset(rows)
-        chosen = list(range(self.stream.batch) if rows is None else rows)
+        chosen = numbers_of(rows, self.stream.batch)
         self._given[chosen], self._counts[chosen], self._last[chosen] = 0, 0, math.nan
         if self._cepstra is not None:
             self._cepstra.reset()
@@ -120,13 +120,7 @@ class ModelStream:
             ValueError: if it is of another stream; this one is then as it was.
         """
         own = self._memory()
-        for name, value in own.items():
-            found = state.get(name)
-            if found is None or found.shape != value.shape:
-                raise ValueError(
-                    f"the state is of another model or batch: {name} has shape {tuple(value.shape)} here and "
-                    f"{None if found is None else tuple(found.shape)} there"
-                )
+        check_state(self.state_dict(), state)
         self.stream.load_state_dict({name: value for name, value in state.items() if name not in own})
         for name, value in own.items():
             value.copy_(state[name])
@@ -232,7 +226,7 @@ class ModelStream:
 
 def _check(trained: Preprocessing, dt: float) -> None:
     """Refuse what cannot be done sample by sample."""
-    check_dt(dt)
+    check_step(dt)
     reasons = {
         "its samples come in another order (permuted data)": trained.order is not None,
         "it looks at every n-th sample, counted from the newest one (keep: last)": trained.keep == "last"

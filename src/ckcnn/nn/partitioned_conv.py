@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from ckcnn.checks.memory import check_room
 from ckcnn.nn.functional import full_precision
 from ckcnn.nn.partition import Level, Partition, cheapest_partition
 
@@ -80,6 +81,8 @@ class PartitionedConv(StatefulStage):
         self.lookback = max([self.lags - 1, *(level.stop + level.size for level in partition.levels)])
         self.piece = max(1, _PIECE // (batch * channels * partition.direct))
         self.position = 0
+        size = kernel.element_size() * batch * channels * (self.lookback + self.segment)
+        check_room(f"a layer of {batch:,} streams", size, "use fewer streams")
         bias = kernel.new_zeros(out_channels) if bias is None else bias.detach().to(kernel.dtype)
         self.register_buffer("bias", bias[:, None].clone())
         self.register_buffer("history", kernel.new_zeros(batch, channels, self.lookback + self.segment))

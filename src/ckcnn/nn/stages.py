@@ -12,12 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ckcnn.checks.memory import check_room
 from ckcnn.nn.block import CKBlock, PointwiseConv
 from ckcnn.nn.ckconv import CKConv
 from ckcnn.nn.fftconv import FFTConv
 from ckcnn.nn.network import CKBackbone, CKNet, CKTextNet
 from ckcnn.nn.normalization import StepNorm
 from ckcnn.nn.partitioned_conv import PartitionedConv, StatefulStage
+from ckcnn.nn.positions import Memory
 from ckcnn.nn.prenorm import ConvStem, PreNormBackbone, PreNormBlock
 from ckcnn.nn.separable import DepthwiseCKConv, SeparableCKConv
 
@@ -48,8 +50,8 @@ def _conv(layer: CKConv, batch: int, dt: float) -> nn.Module:
             "a stream needs a causal network, but causal=False lets a convolution see later samples; "
             "train one with causal=True"
         )
-    kernel = layer.kernel(math.ceil(layer.memory.past / dt) + 1, dt)
-    return PartitionedConv(kernel, layer.bias, batch)
+    lags = _lags(layer.memory, dt, layer.in_channels * layer.out_channels)
+    return PartitionedConv(layer.kernel(lags, dt), layer.bias, batch)
 
 
 def _depthwise_conv(layer: DepthwiseCKConv, batch: int, dt: float) -> nn.Module:
@@ -58,8 +60,15 @@ def _depthwise_conv(layer: DepthwiseCKConv, batch: int, dt: float) -> nn.Module:
             "a stream needs a causal network, but causal=False lets a convolution see later samples; "
             "train one with causal=True"
         )
-    kernel, _ = layer.sampled_kernel(int(layer.memory.past / dt) + 2, dt)
+    kernel, _ = layer.sampled_kernel(_lags(layer.memory, dt, layer.channels), dt)
     return PartitionedConv(kernel[:, None], layer.bias, batch, depthwise=True)
+
+
+def _lags(memory: Memory, dt: float, kernels: int) -> int:
+    """How many lags, `dt` apart, the memory holds at most."""
+    lags = math.ceil(memory.past / dt) + 1
+    check_room(f"a kernel of {lags:,} lags, dt={dt:g} apart,", 4 * kernels * lags, "give a larger dt")
+    return lags
 
 
 def _separable_conv(layer: SeparableCKConv, batch: int, dt: float) -> nn.Module:

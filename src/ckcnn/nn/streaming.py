@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -58,8 +60,8 @@ class NetworkStream:
         self._dtype = next((parameter.dtype for parameter in net.parameters()), torch.float32)
         # In inference mode, buffers would be made that no later push may change.
         with torch.inference_mode(False), torch.no_grad():
-            self.steps = torch.zeros(batch, dtype=torch.int64)
             self.stage = stage_of(net, batch, dt)
+            self.steps = torch.zeros(batch, dtype=torch.int64)
 
     @torch.no_grad()
     def push(self, samples: Tensor) -> Tensor:
@@ -83,10 +85,12 @@ class NetworkStream:
         return answers
 
     def reset(self, rows: Sequence[int] | None = None) -> None:
-        """Start anew: all streams, or those with the numbers `rows`."""
-        chosen = list(range(self.batch) if rows is None else rows)
-        if any(not 0 <= row < self.batch for row in chosen):
-            raise ValueError(f"rows must lie in 0 ... {self.batch - 1}, the streams there are, got {chosen}")
+        """Start anew: all streams, or those with the numbers `rows`.
+
+        Raises:
+            ValueError: if there is no such stream.
+        """
+        chosen = numbers_of(rows, self.batch)
         self.steps[chosen] = 0
         for stage in self._stages().values():
             stage.forget(chosen)
@@ -108,14 +112,7 @@ class NetworkStream:
         Raises:
             ValueError: if it is of another network; the stream is then unchanged.
         """
-        own = {name: tuple(value.shape) for name, value in self.state_dict().items()}
-        other = {name: tuple(value.shape) for name, value in state.items()}
-        for name in sorted(own.keys() | other.keys()):
-            if own.get(name) != other.get(name):
-                raise ValueError(
-                    f"the state is of another network, batch or dt: {name} has shape {own.get(name)} here and "
-                    f"{other.get(name)} there"
-                )
+        check_state(self.state_dict(), state)
         self.steps.copy_(state["steps"])
         for place, stage in self._stages().items():
             stage.remember({name: state[f"{place}{name}"] for name in stage.memory()})
@@ -169,3 +166,38 @@ class NetworkStream:
                 f"samples must be on the device of the stream, {self.device}, got {samples.device}; "
                 "move the stream with stream.to(device)"
             )
+
+
+def numbers_of(rows: Sequence[int] | None, batch: int) -> list[int]:
+    """Return the numbers of some streams, by default of all.
+
+    Raises:
+        ValueError: if there is no such stream.
+    """
+    if rows is None:
+        return list(range(batch))
+    try:
+        chosen = [operator.index(row) for row in rows]
+    except TypeError:
+        raise ValueError(f"rows must be a list of numbers of streams, such as [0], got {rows!r}") from None
+    if any(not 0 <= row < batch for row in chosen):
+        raise ValueError(f"rows must lie in 0 ... {batch - 1}, the streams there are, got {chosen}")
+    return chosen
+
+
+def check_state(own: Mapping[str, Tensor], state: Any) -> None:
+    """A state must have the names, types and shapes of one's own.
+
+    Raises:
+        ValueError: if it is of another network.
+    """
+    if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise ValueError(f"the state must be what state_dict returned, tensors by name, got {type(state).__name__}")
+    for name in sorted(own.keys() | state.keys()):
+        here, there = (_form(values.get(name)) for values in (own, state))
+        if here != there:
+            raise ValueError(f"the state is of another network, batch or dt: {name} is {here} here and {there} there")
+
+
+def _form(value: Tensor | None) -> str:
+    return "absent" if value is None else f"{value.dtype} {tuple(value.shape)}"
