@@ -255,6 +255,10 @@ def test_mistakes(
         ("- 1", "must hold settings such as 'model: CKCNN', got [1]"),
         ("data: {class_path: Digits, init_args: {batch_sise: 3}}", "Digits has no option --data.batch_sise"),
         ("data: {class_path: Digits}\nmodle: {x: 3}", "there is no option --modle.x; did you mean --model?"),
+        (
+            "data: {class_path: SpeechCommands, init_args: {words: [yes, no]}}",
+            "--data.words must be a text, got True; put yes, no, on and off into quotes",
+        ),
         ("trainer: {max_epochs: 3}", "no data was given; name a preset such as --config digits.yaml"),
     ],
 )

@@ -90,7 +90,9 @@ def _bad_value(match: re.Match[str], text: str) -> str:
     value = re.search(errors.VALUE, rest, re.DOTALL)
     flag = f"--{key}" if "." in key or key in _ALONE else _flag(text)
     wanted = " or ".join(dict.fromkeys([*choices, *kinds])) or "of another kind"
-    return f"{flag} must be {wanted}, got {_said(value.group(1)) if value else 'something else'}"
+    said = _said(value.group(1)) if value else "something else"
+    quote = "; put yes, no, on and off into quotes" if "a text" in kinds and said in ("True", "False") else ""
+    return f"{flag} must be {wanted}, got {said}{quote}"
 
 
 def _said(value: str) -> str:
