@@ -49,3 +49,8 @@ def cepstra(settings: Mapping[str, Any], rate: int, whole: bool = True) -> Calla
 def frames(samples: Tensor, settings: Mapping[str, Any]) -> Tensor:
     """Return how many frames recordings of these lengths have."""
     return samples // int(settings["step"]) + 1
+
+
+def shortest(settings: Mapping[str, Any]) -> int:
+    """Return how many samples a recording must have at least: half a window is mirrored at either end."""
+    return int(settings["window"]) // 2 + 1

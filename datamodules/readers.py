@@ -95,13 +95,15 @@ def read_wav(path: Path, rate: int) -> NDArray[np.int16]:
 
     check_whole_wav(path)
     try:
-        samples, found = soundfile.read(path, dtype="int16")
+        with soundfile.SoundFile(path) as file:
+            kind, channels, found, samples = file.subtype, file.channels, file.samplerate, file.read(dtype="int16")
     except soundfile.LibsndfileError as error:
         raise DataError(f"{path} is not a WAV file that can be read, or damaged; download it again") from error
-    if found != rate or samples.ndim != 1:
-        channels = 1 if samples.ndim == 1 else samples.shape[1]
+    if found != rate or channels != 1:
         raise DataError(f"{path} must be mono at {rate} Hz, got {channels} channel(s) at {found} Hz; resample it")
-    return samples
+    if kind != "PCM_16":  # libsndfile rounds floating-point samples to 0
+        raise DataError(f"{path} must have samples with 16 bits (PCM_16), got {kind}; convert it")
+    return np.asarray(samples)
 
 
 def check_whole_wav(path: Path) -> None:

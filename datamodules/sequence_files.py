@@ -74,7 +74,7 @@ class Columns:
 
 
 def read(
-    path: Path, columns: Columns | None = None, rate: int | None = None, sound: str = "int16"
+    path: Path, columns: Columns | None = None, rate: int | None = None, sounds: bool = False
 ) -> Iterator[Recording]:
     """Yield the sequences of a file, or of all files in a folder in the order of their names.
 
@@ -82,18 +82,18 @@ def read(
         path: file or folder.
         columns: of tables.
         rate: samples per second that recordings of sound must have, if it is known.
-        sound: the type in which they are read; samples with 16 bits, or floating point in [-1, 1].
+        sounds: whether recordings of sound are wanted, as floating point in [-1, 1]; otherwise they are refused.
 
     Raises:
         DataError: if a file cannot be read; the message names it.
     """
     if not path.is_dir():
-        yield from _read_file(path, columns or Columns(), rate, sound)
+        yield from _read_file(path, columns or Columns(), rate, sounds)
         return
     file = None
     for file in files_in(path):
         name = file.relative_to(path).as_posix()
-        for recording in _read_file(file, columns or Columns(), rate, sound):
+        for recording in _read_file(file, columns or Columns(), rate, sounds):
             alone = recording.name == file.stem
             yield recording._replace(name=name if alone else f"{name}:{recording.name}")
     if file is None:
@@ -122,7 +122,7 @@ def count(path: Path) -> int | None:
     return array_file.read_shape(path)[0] if ending(path) in _ARRAYS else 1 if ending(path) == ".wav" else None
 
 
-def _read_file(path: Path, columns: Columns, rate: int | None, sound: str) -> Iterator[Recording]:
+def _read_file(path: Path, columns: Columns, rate: int | None, sounds: bool) -> Iterator[Recording]:
     if not path.is_file():
         raise DataError(f"there is no file {path}")
     if ending(path) in _ARRAYS:
@@ -131,8 +131,13 @@ def _read_file(path: Path, columns: Columns, rate: int | None, sound: str) -> It
         return _table(path, columns)
     if ending(path) == ".ts":
         return _ts(path)
+    if ending(path) == ".wav" and not sounds:
+        raise DataError(
+            f"{path} is a recording, which only models of sound take (such as those of SpeechCommands); "
+            "write its samples into an .npz file, in the units of training"
+        )
     if ending(path) == ".wav":
-        return _sound(path, rate, sound)
+        return _sound(path, rate)
     raise DataError(f"{path} must end in {', '.join(ENDINGS)}, or be a folder of such files")
 
 
@@ -422,12 +427,12 @@ def _number(word: str) -> float:
         raise ValueError(f"expected a number, got {word.strip()[:40]!r}") from None
 
 
-def _sound(path: Path, rate: int | None, sound: str) -> Iterator[Recording]:
+def _sound(path: Path, rate: int | None) -> Iterator[Recording]:
     import soundfile
 
     check_whole_wav(path)
     try:
-        samples, found = soundfile.read(path, dtype=sound, always_2d=True)
+        samples, found = soundfile.read(path, dtype="float32", always_2d=True)  # exact for 16 bits
     except soundfile.LibsndfileError:
         raise DataError(f"{path} is not a WAV file that can be read, or damaged; write it again") from None
     if rate is not None and found != rate:

@@ -8,6 +8,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import soundfile
 
 from ckcnn.datamodules import Arrays, DataError, tables
 from ckcnn.datamodules.readers import read_wav
@@ -95,7 +96,7 @@ def test_names_as_labels(tmp_path: Path) -> None:
 def test_bad_tables(name: str, text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=message):
-        list(read(tmp_path / name))
+        list(read(tmp_path / name, sounds=True))
 
 
 @pytest.mark.parametrize(
@@ -152,12 +153,19 @@ def test_a_sound_that_is_cut_short_is_no_shorter_sound(tmp_path: Path) -> None:
         file.setsampwidth(2)
         file.setframerate(16_000)
         file.writeframes(bytes(2000))
-    assert [recording.x.shape for recording in read(path, rate=16_000)] == [(1, 1000)]
+    assert [recording.x.shape for recording in read(path, rate=16_000, sounds=True)] == [(1, 1000)]
     path.write_bytes(path.read_bytes()[:500])
     with pytest.raises(DataError, match=r"a.wav is cut short: it has 500 bytes, expected 2044"):
-        list(read(path, rate=16_000))
+        list(read(path, rate=16_000, sounds=True))
     with pytest.raises(DataError, match="is cut short"):
         read_wav(path, 16_000)
+
+
+def test_training_reads_sound_with_16_bits(tmp_path: Path) -> None:
+    """As whole numbers, floating-point samples would all be 0."""
+    soundfile.write(tmp_path / "a.wav", np.full(9, 0.5), 16_000, subtype="FLOAT")
+    with pytest.raises(DataError, match=r"must have samples with 16 bits \(PCM_16\), got FLOAT; convert it"):
+        read_wav(tmp_path / "a.wav", 16_000)
 
 
 @pytest.mark.parametrize("times", [np.full((2, 3), np.nan), [[0, 1, 1e300]] * 2, [[2, 1, 0]] * 2])

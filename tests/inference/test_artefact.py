@@ -291,6 +291,15 @@ def test_sound_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert main(["predict", "--ckpt_path=model", "--input", str(folder), "--output=out.csv"]) == 0
     clips = [soundfile.read(path, dtype="int16")[0] for path in sorted(folder.glob("*.wav"))]
     assert answers("out.csv") == [model.classes[int(model.predict(clip))] for clip in clips]
+    tables = []
+    for subtype in ("PCM_16", "FLOAT", "DOUBLE"):
+        soundfile.write("same.wav", clips[0] / 2**15, 16_000, subtype=subtype)
+        assert main(["predict", "--ckpt_path=model", "--input=same.wav", "--output=out.csv"]) == 0
+        tables.append(Path("out.csv").read_text())
+    assert len(set(tables)) == 1
+    soundfile.write("short.wav", clips[0][:50], 16_000)
+    assert main(["predict", "--ckpt_path=model", "--input=short.wav", "--output=out.csv"]) == 2
+    assert "short: a recording must have at least 101 samples for its cepstra, got 50" in capsys.readouterr().err
     soundfile.write("slow.wav", clips[0], 8_000)
     assert main(["predict", "--ckpt_path=model", "--input=slow.wav", "--output=out.csv"]) == 2
     assert "slow.wav has 8000 samples per second, the model was trained on 16000" in capsys.readouterr().err
@@ -303,6 +312,7 @@ def test_sound_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
         (["--input=new.npz", "--output=answers.txt"], "--output must end in .csv"),
         (["--input=wide.npz"], "sequence 0 must have 1 channel \\(pixel, 0 ... 16\\), got 2"),
         (["--input=nan.npz"], "1: x must be finite, got NaN or infinity at \\[1, 0, 5\\].*without missing values"),
+        (["--input=sound.wav"], "sound.wav is a recording, which only models of sound take"),
         (["--input=new.npz", "--ckpt_path=nothing"], "there is no checkpoint nothing"),
         (["--input=new.npz", "--batch=3"], "unrecognized arguments: --batch=3"),
         (["--input=mixed.csv"], "the rows of sequence 0 are not together"),
@@ -317,6 +327,7 @@ def test_mistakes(options: list[str], message: str, here: Path, capsys: pytest.C
     nan[1, 0, 5] = np.nan
     np.savez("nan.npz", x=nan)
     np.savez("wide.npz", x=np.zeros((2, 2, 64)))
+    soundfile.write("sound.wav", np.zeros(64), 16_000)
     Path("mixed.csv").write_text("sequence,value\n0,1\n1,2\n0,3\n")
     Path("names.csv").write_text("sequence,time,value\n")
     Path("irregular.csv").write_text("sequence,time,value\na,0,1\na,1,2\na,3,3\n")

@@ -180,5 +180,5 @@ def test_bad_samples_are_refused() -> None:
         stream.push(torch.zeros(1, 3, 5))
     with pytest.raises(ValueError, match="trained without missing values"):
         stream.push(torch.full((1, 2, 5), torch.nan))
-    with pytest.raises(ValueError, match=r"dt must be a number from 1e-06 .* got 1e\+09"):
+    with pytest.raises(ValueError, match=r"dt must be a number from 1e-06 .* got 1000000000"):
         ModelStream(network(2), Preprocessing(**FACTS), dt=1e9)

@@ -86,7 +86,7 @@ def _recordings(model: TrainedModel, source: Path, options: Any) -> Any:
     given = {part: name for part, name in names.items() if name is not None}
     columns = sequence_files.Columns(channels=trained.channel_names, required=tuple(given.values()), **given)
     rate = trained.rate if options.dt == 1 else None  # with another step the user has said what the rate is
-    return sequence_files.read(source, columns, rate, "float32" if trained.rate is None else "int16")
+    return sequence_files.read(source, columns, rate, sounds=trained.rate is not None)
 
 
 def _progress(quiet: bool) -> Progress:

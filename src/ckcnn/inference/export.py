@@ -336,7 +336,9 @@ def _trace(graph: Graph, length: int | None) -> torch.export.ExportedProgram:
 
 def _pt2(program: torch.export.ExportedProgram, described: Description) -> bytes:
     buffer = io.BytesIO()
-    torch.export.save(program, buffer, extra_files={"ckcnn.json": json.dumps(asdict(described))})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.export.save(program, buffer, extra_files={"ckcnn.json": json.dumps(asdict(described))})
     return buffer.getvalue()
 
 

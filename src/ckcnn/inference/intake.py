@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ckcnn.datamodules.features import INT16, cepstra, frames
+from ckcnn.datamodules.features import INT16, cepstra, frames, shortest
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.datamodules.sequences import SequenceBatch
 from ckcnn.inference.preparation import Preparation
@@ -141,6 +141,8 @@ def take(
     stamps = _check_times(trained, takes_times, times, signals, single, dt)
     if trained.features is not None and dt != 1:
         raise ValueError(f"the model computes cepstra of sound at {trained.rate} Hz; resample x instead of giving dt")
+    if trained.features is not None and int(ends.min()) < (least := shortest(trained.features)):
+        raise ValueError(f"a recording must have at least {least} samples for its cepstra, got {int(ends.min())}")
     if trained.rate is not None:
         signals = as_16_bits(signals)
     _check_values(trained, signals, ends, single)

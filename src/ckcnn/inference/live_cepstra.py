@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ckcnn.datamodules.features import cepstra
+from ckcnn.datamodules.features import cepstra, shortest
 
 
 class LiveCepstra:
@@ -30,11 +30,7 @@ class LiveCepstra:
         self._window, self._step, self._coefficients = (settings[name] for name in ("window", "step", "coefficients"))
         self.given = torch.zeros((), dtype=torch.int64)  # samples so far
         self.newest = torch.zeros(batch, self._window)  # which no frame has done with
-
-    @property
-    def shortest(self) -> int:
-        """The least number of samples of a recording."""
-        return self._window // 2 + 1
+        self.shortest = shortest(settings)  # samples of a recording
 
     def coming(self, new: int) -> int:
         """Return how many frames so many new samples complete."""

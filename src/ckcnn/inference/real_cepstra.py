@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ckcnn.datamodules.features import cepstra
+from ckcnn.datamodules.features import cepstra, shortest
 
 _LOG_OFFSET = 1e-6  # torchaudio's
 
@@ -42,11 +42,7 @@ class RealCepstra(nn.Module):
         self.register_buffer("waves", (waves * spectrogram.window).float()[:, None])
         self.register_buffer("bands", known.MelSpectrogram.mel_scale.fb)  # (W, M)
         self.register_buffer("cosines", known.dct_mat)  # (M, K)
-
-    @property
-    def shortest(self) -> int:
-        """The least number of samples: half a window is mirrored at either end."""
-        return self.waves.shape[-1] // 2 + 1
+        self.shortest = shortest(settings)  # samples of a recording
 
     def forward(self, sound: Tensor) -> Tensor:
         """Maps sound ``(B, T)`` in [-1, 1] to coefficients ``(B, K, F)``."""
