@@ -218,6 +218,21 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
         make(CKCNN, "classification", **options)
 
 
+@pytest.mark.parametrize("steps", [1, 4, 9, 10, 11, 100])
+def test_a_cycle_may_have_any_number_of_steps(steps: int) -> None:
+    """With 10 steps, a tenth of them is one step, for which torch divides by zero."""
+    for warm_up in (0.0, 0.1, 0.25, 1.0):
+        model = make(CKCNN, "classification", schedule="one_cycle", learning_rate=0.5, warm_up=warm_up)
+        optimizer = model.make_optimizer()
+        schedule = model.make_schedule(optimizer, steps)
+        rates = []
+        for _ in range(steps):
+            rates += [group["lr"] for group in optimizer.param_groups]
+            optimizer.step()
+            schedule.step() if len(rates) < steps else None
+        assert 0 < min(rates) <= max(rates) <= 0.5
+
+
 def test_unknown_task() -> None:
     with pytest.raises(ValueError, match="task must be one of classification, binary, regression, "):
         CKCNN(1, 2, "sorting", 12)

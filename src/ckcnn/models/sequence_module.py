@@ -347,7 +347,8 @@ class SequenceModule(LightningModule):
         if self.schedule == "one_cycle":
             rates = [group["lr"] for group in optimizer.param_groups]
             cycles = bool({"momentum", "betas"} & optimizer.defaults.keys())  # what it also changes
-            return OneCycleLR(optimizer, rates, total_steps=steps, pct_start=self.warm_up, cycle_momentum=cycles)
+            rise = 0.0 if self.warm_up * steps == 1 else self.warm_up  # torch divides by that, less one
+            return OneCycleLR(optimizer, rates, total_steps=steps, pct_start=rise, cycle_momentum=cycles)
         if self.schedule == "cosine":
             return optimization.cosine(optimizer, steps, self.warm_up)
         return ReduceLROnPlateau(optimizer, self.mode, factor=1 / self.decay, patience=self.patience)
