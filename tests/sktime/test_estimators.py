@@ -21,7 +21,7 @@ from sktime.datatypes import convert_to
 from sktime.utils.estimator_checks import check_estimator
 
 from ckcnn.models.networks import convolutions
-from ckcnn.nn import DepthwiseCKConv
+from ckcnn.nn import CKConv, DepthwiseCKConv
 from ckcnn.sktime import CKCNNClassifier, CKCNNRegressor
 
 SMALL: dict[str, Any] = {
@@ -181,12 +181,13 @@ def test_it_works_within_scikit_learn() -> None:
 
 
 def test_the_networks_of_the_family_are_a_matter_of_options() -> None:
-    family: dict[str, Any] = {"block": "pre_norm_gated", "conv": "depthwise", "window": "channel", "norm": "batch"}
-    training: dict[str, Any] = {"weight_decay": 0.05, "label_smoothing": 0.1, "kernel_rate": 0.25, "window_rate": 0.25}
+    network: dict[str, Any] = {"block": "paper", "conv": "dense", "window": "none", "norm": "global"}
+    training: dict[str, Any] = {"weight_decay": 0.0, "label_smoothing": 0.0, "kernel_rate": 1.0, "window_rate": 1.0}
     x, y = waves(12)
-    classifier = CKCNNClassifier(**SMALL, **family, **training, readout="mean", warm_up=0.1, n_epochs=1).fit(x, y)
-    assert {type(layer) for layer in convolutions(classifier.network_.net).values()} == {DepthwiseCKConv}
-    assert {name: classifier.network_.hparams[name] for name in (*family, *training)} == family | training
+    for options, kind in (({}, DepthwiseCKConv), (network | training, CKConv)):
+        fitted = CKCNNClassifier(**SMALL, **options, n_epochs=1).fit(x, y)
+        assert {type(layer) for layer in convolutions(fitted.network_.net).values()} == {kind}
+        assert {name: fitted.network_.hparams[name] for name in options} == options
 
 
 def test_verbose_shows_a_bar(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,10 +14,12 @@ from ckcnn.sktime import CKCNNClassifier
 
 
 class GRUClassifier(CKCNNClassifier):
-    """A GRU with as many parameters as the CKCNN, trained for as many steps."""
+    """A GRU with as many parameters as the CKCNN, trained for as many steps in the same way."""
 
     model = GRU
-    options = ("learning_rate", "schedule", "dropout", "input_dropout")
+    options = (
+        *("learning_rate", "schedule", "warm_up", "dropout", "input_dropout", "weight_decay", "label_smoothing"),
+    )
 
     def build(self, facts: dict[str, Any]) -> SequenceModule:
         with torch.device("meta"):

@@ -37,7 +37,7 @@ def markdown(
     for result in results:
         seconds.setdefault((result.problem, result.method), []).append(result.seconds)
     lines = ["# Classification on the UEA and UCR archives", ""]
-    lines += ["Accuracy on the official test set, in percent; every method with its default arguments.", ""]
+    lines += ["Accuracy on the test set, in percent; every method with its default arguments.", ""]
     lines += [_line(["", *methods]), _rule(len(methods))]
     for problem, row in table.items():
         lines.append(_line([problem, *(f"{100 * row[method]:.2f}" if method in row else "-" for method in methods)]))
@@ -62,7 +62,8 @@ def draw(ranks: Mapping[str, float], difference: float, problems: int, path: Pat
         axes.text(rank, -1 - height, f" {method}  {rank:.2f}", va="center")
     for level, (low, high) in enumerate(cliques([rank for _, rank in ordered], difference)):
         axes.plot([low - 0.03, high + 0.03], [-0.25 - 0.2 * level] * 2, color="black", linewidth=4)
-    axes.set_xlim(0.8, len(ordered) + 0.8)
+    axes.set_xlim(0.9, len(ordered) + 0.6)  # room for the last name
+    axes.set_xticks(range(1, len(ordered) + 1))
     axes.set_ylim(-len(ordered) - 0.7, 0)
     axes.xaxis.set_ticks_position("top")
     axes.set_yticks([])

@@ -19,6 +19,9 @@ class CKCNNClassifier(CKCNNEstimator, BaseClassifier):  # type: ignore[misc]
     and lack values (NaN), labels may be of any type, and `X` of any of sktime's panel types (`numpy3D`,
     `pd-multiindex`, `nested_univ`, `df-list`). Training is that of `ckcnn fit`: `ckcnn.CKCNN` and Lightning's Trainer.
 
+    By default the network is that of ``separable.yaml`` with 32 channels: depthwise convolutions whose frequencies and
+    windows follow from the length of the series, and a mean over time.
+
     Args:
         n_epochs: epochs of training; by default as many as take `n_steps`.
         n_steps: steps of training, one batch each; a small training set needs more epochs than a large one, but about
