@@ -36,7 +36,7 @@ def describe(squares: Tensor, lags: Tensor) -> str:
 
 
 def main() -> None:
-    """Prints a line for each split."""
+    """Print a line for each split."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="of one run of adding.yaml")
     (run,) = results.load(parser.parse_args().folder).runs

@@ -46,7 +46,7 @@ def _mean(right: Tensor) -> str:
 
 
 def main() -> None:
-    """Prints mean and spread over the seeds for each network, ours also by whether it was trained on a recording."""
+    """Print mean and spread over the seeds for each network, ours also by whether it was trained on a recording."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shared", type=Path)
     parser.add_argument("folders", nargs="+", type=Path, help="of one run each")

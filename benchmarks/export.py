@@ -107,7 +107,7 @@ def compare(lags: int, depthwise: bool, folder: Path) -> str:
 
 
 def main() -> None:
-    """Prints a table of docs/how_to/export.md."""
+    """Print a table of docs/how_to/export.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lags", action="store_true", help="compare a plain convolution with transforms")
     parser.add_argument("--depthwise", action="store_true", help="with --lags: one kernel for each channel")

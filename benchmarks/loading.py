@@ -21,7 +21,7 @@ _CASES: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    """Prints one line for each case."""
+    """Print one line for each case."""
     with tempfile.TemporaryDirectory() as cache:
         for name, options in _CASES.items():
             module = SequentialMNIST(cache=cache, **options)

@@ -72,7 +72,7 @@ def name_of(task: str, cell: Cell) -> str:
 
 
 def run(task: str, cell: Cell, runs: Path) -> None:
-    """Trains and tests one cell, unless that was done."""
+    """Train and test one cell, unless that was done."""
     _, arguments, test = TASKS[task]
     kind, omega_0, seed = cell
     name = name_of(task, cell)
@@ -100,7 +100,7 @@ def values(task: str, kind: str, omega_0: int | None, runs: Path) -> list[float]
 
 
 def report(runs: Path, output: Path) -> None:
-    """Prints the table (mean ± deviation of the seeds) and draws the curves."""
+    """Print the table (mean ± deviation of the seeds) and draw the curves."""
     figure = Figure(figsize=(11, 7), layout="constrained")
     print(f"| task | start | {' | '.join(map(str, OMEGAS))} | auto |\n|---|---|{'---|' * len(OMEGAS)}---|")
     for axis, (task, (title, _, _)) in zip(figure.subplots(2, 2).flat, TASKS.items(), strict=True):
@@ -136,7 +136,7 @@ def said(points: list[float]) -> str:
 
 
 def main() -> None:
-    """Does what the first word says."""
+    """Do what the first word says."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.omega_0", description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     train = commands.add_parser("run", help="train and test what is missing")

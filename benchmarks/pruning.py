@@ -56,7 +56,7 @@ def replay(trials: Sequence[Sequence[float]], pruner: Pruner, epochs: int) -> tu
 
 
 def report(folder: Path) -> None:
-    """Prints a table."""
+    """Print a table."""
     trials = curves(folder)
     epochs = max(map(len, trials))
     orders = [random.Random(seed).sample(trials, len(trials)) for seed in range(ORDERS)]

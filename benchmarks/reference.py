@@ -29,7 +29,7 @@ _OMEGA_0 = 21.44961185481323  # of both files, from the authors' published comma
 
 
 def speed() -> None:
-    """Prints the median ratio of forward and backward passes that take turns, and its quartiles."""
+    """Print the median ratio of forward and backward passes that take turns, and its quartiles."""
     keep_memory()
     torch.manual_seed(0)
     for length, rounds in ((784, 25), (161, 80), (91, 80)):
@@ -48,7 +48,7 @@ def _seconds(layer: CKConv, x: torch.Tensor) -> float:
 
 
 def rates(shared: Path) -> None:
-    """Prints the accuracy on all recordings and on the test split, with the authors' grid and with ours.
+    """Print the accuracy on all recordings and on the test split, with the authors' grid and with ours.
 
     The third value is ours where samples are counted back from the last one, so that the newest is kept; the others
     are on every n-th sample from the first one on, as in the paper, the last of which is up to n - 1 samples old.

@@ -24,7 +24,7 @@ _EPOCHS, _CLASSES, _ROUNDS = 200, 20, 3
 
 
 def main(runs: int = 200) -> None:
-    """Makes run folders of the size of CharacterTrajectories, writes the page, and opens it."""
+    """Make run folders of the size of CharacterTrajectories, write the page, and open it."""
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -6,7 +6,7 @@ One forward and backward pass of a layer of continuous kernels under no window a
 convolution alone, and of ``irfft(rfft(x) * rfft(kernel))`` under autograd. The bare FFTs are the four that no way can
 avoid: of the signal, of the result, and of both gradients. All take turns for several rounds on one thread, in
 processor time; a ratio is the median over the rounds of the ratio within a round. Memory is the peak above the inputs,
-in a process of its own.
+in its own process.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def seconds(shape: tuple[int, int, int]) -> dict[str, list[float]]:
 
 
 def peak(name: str, shape: str) -> float:
-    """Megabytes above the inputs, in a process of its own."""
+    """Megabytes above the inputs, in its own process."""
     command = [sys.executable, "-m", "benchmarks.separable", "--peak", name, "--shape", shape]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 

@@ -20,7 +20,7 @@ _DIFFERENT = 50  # clips of each word that are written, the others are links to 
 
 
 def main(clips: int) -> int:
-    """Writes the clips, measures both steps, and returns 1 if one of them needs too much."""
+    """Write the clips, measure both steps, and return 1 if one of them needs too much."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         write_clips(root, clips)
@@ -52,7 +52,7 @@ def write_clips(root: Path, clips: int) -> None:
 
 
 def measure(step: str, root: str) -> None:
-    """Prepares, or reads all splits once; prints the peak in bytes and the seconds."""
+    """Prepare, or read all splits once; print the peak in bytes and the seconds."""
     from ckcnn.datamodules import SpeechCommands
 
     start = time.perf_counter()

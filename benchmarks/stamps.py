@@ -101,7 +101,7 @@ def _memory_events(profiler: torch.profiler.profile) -> list[object]:
 
 
 def measure(length: int, batch: int, rounds: int) -> None:
-    """Prints the table of one length."""
+    """Print the table of one length."""
     steps = make_steps(length, batch)
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     for turn in range(rounds + 1):
@@ -120,7 +120,7 @@ def measure(length: int, batch: int, rounds: int) -> None:
 
 
 def main() -> None:
-    """Prints all tables."""
+    """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--length", type=int, choices=LENGTHS, help="only this many samples")
     parser.add_argument("--rounds", type=int, default=5, help="rounds in which all cases take turns")

@@ -1,6 +1,6 @@
 """``make bench``: time and memory of one training step, all models side by side in one run.
 
-Every model lives in a process of its own, warm; they take turns for several rounds. The machine may be noisy, so a
+Every model lives in its own process, warm; they take turns for several rounds. The machine may be noisy, so a
 ratio of times is the median over the rounds of the ratio within a round. Memory is the peak above the bare process.
 """
 
@@ -57,14 +57,14 @@ class Worker:
         return json.loads(line)
 
     def close(self) -> Result:
-        """Ends the process."""
+        """End the process."""
         peak = self.ask("peak")
         self.process.communicate()
         return Result(self.rounds, int(peak))  # type: ignore[call-overload]
 
 
 def measure(cases: dict[str, tuple[str, Shape]]) -> dict[str, Result]:
-    """Lets models, each with its shape, take turns."""
+    """Let models, each with its shape, take turns."""
     workers = {}
     for name, case in cases.items():
         workers[name] = Worker(*case)
@@ -88,7 +88,7 @@ def print_shape(shape: Shape, results: dict[str, Result]) -> None:
 
 
 def main() -> None:
-    """Prints all tables."""
+    """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=[shape.name for shape in SHAPES], help="only this shape")
     parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS, help="only these models")

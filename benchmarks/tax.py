@@ -27,7 +27,7 @@ CASES = {"CT": (3, 182, 20, 32, 63, 16), "pMNIST 100k": (1, 784, 10, 64, 20, 9)}
 
 
 class TakeTurns(Callback):
-    """After every epoch of the trainer, one of a bare loop with a network of its own."""
+    """After every epoch of the trainer, one of a bare loop with its own network."""
 
     def __init__(self) -> None:
         self.started, self.tax = 0.0, [0.0]
@@ -56,7 +56,7 @@ class TakeTurns(Callback):
 
 
 def measure(case: str, folder: Path) -> TakeTurns:
-    """Trains one case."""
+    """Train one case."""
     channels, steps, classes, size, batches, epochs = CASES[case]
     count = size * batches
     path = folder / f"{channels}x{steps}.npz"
@@ -80,7 +80,7 @@ def measure(case: str, folder: Path) -> TakeTurns:
 
 
 def main() -> None:
-    """Prints one line for each case."""
+    """Print one line for each case."""
     keep_memory()
     make_quiet()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""One model in a process of its own: ``python -m benchmarks.worker MODEL SHAPE``, driven over its standard streams.
+"""One model in its own process: ``python -m benchmarks.worker MODEL SHAPE``, driven over its standard streams.
 
 It answers "time" with the seconds of a few steps and "peak" with the bytes that training needed above the bare process.
 """
@@ -17,7 +17,7 @@ from benchmarks.cases import LENGTHS, SHAPES, make_step
 
 
 def main(model: str, shape_name: str) -> None:
-    """Serves requests until the input ends."""
+    """Serve requests until the input ends."""
     shape = next(shape for shape in (*SHAPES, *LENGTHS) if shape.name == shape_name)
     torch.randn(1).mul(2)
     bare = peak_bytes()

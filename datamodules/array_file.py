@@ -30,7 +30,7 @@ def ending(path: Path) -> str:
 
 @contextmanager
 def open_arrays(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The arrays of an ``.npz`` or HDF5 file by name, each read when it is asked for; pickles are never loaded."""
+    """The arrays of an ``.npz`` or HDF5 file by name, each read on demand; pickles are never loaded."""
     if ending(path) not in (".npz", *HDF5, *_TABLES):
         raise DataError(f"{path} must be an .npz, .h5, .csv or .ts file")
     if not path.is_file():
@@ -68,7 +68,7 @@ def entries(arrays: Mapping[str, Any], path: Path) -> list[str]:
 
 
 def _entry(arrays: Mapping[str, Any], name: str, path: Path) -> Any:
-    """An array before it is read; `shape` and `dtype` tell what it is."""
+    """An array before it is read; with `shape` and `dtype`."""
     if name not in entries(arrays, path):
         raise DataError(f"{path} must hold an array {name}, got only {', '.join(sorted(arrays)) or 'nothing'}")
     if not isinstance(arrays, h5py.File):
@@ -157,7 +157,7 @@ def without_labels(path: Path) -> str:
     labels = "a label column, or labels after the values" if ending(path) in _TABLES else "an array y"
     return (
         f"{path} must hold labels ({labels}) to train or score with; "
-        f"ckcnn predict --ckpt_path RUN --input {path.name} answers sequences without them"
+        f"ckcnn predict --ckpt_path RUN --input {path.name} predicts sequences without them"
     )
 
 

@@ -35,9 +35,9 @@ class Arrays(SequenceDataModule):
     may hold `lengths` ``(N,)``, where sequences are shorter
     than T; `times` ``(N, T)``, stamps; and `split` ``(N,)``: "train", "val" and "test", or 0, 1 and 2.
     Labels may be names instead of numbers; `classes` ``(classes,)`` names the classes in their order. A ``.csv`` file
-    is a long table with the columns ``sequence``, ``label``, and if need be ``time`` and ``split``; all others are
+    is a long table with the columns ``sequence``, ``label``, and optionally ``time`` and ``split``; all others are
     channels. A ``.ts`` file is in sktime's format.
-    Without `y`, a trained model can answer the sequences, all of them: ``trainer.predict`` after `use_statistics`, or
+    Without `y`, a trained model can predict all of the sequences: ``trainer.predict`` after `use_statistics`, or
     ``ckcnn predict``.
     Without "val" a tenth of the training sequences are held out, without `split` it is 70 / 15 / 15. The facts, such
     as the number of channels, are read from this file.
@@ -119,7 +119,7 @@ class Arrays(SequenceDataModule):
         if classes > max(_FEW_CLASSES, self._labels.size):
             raise DataError(
                 f"{self.path}: y must number its classes 0, 1, 2 and so on, got class {classes - 1} "
-                f"among {self._labels.size} labels; number them anew, or give names instead"
+                f"among {self._labels.size} labels; renumber them, or give names instead"
             )
         return classes
 
@@ -213,7 +213,7 @@ class Arrays(SequenceDataModule):
         return np.zeros((count, *task.target_shape(self.out_channels, self.length)), dtype=kind)
 
     def _x(self, arrays: Any) -> Any:
-        """An .npz gives all of it, HDF5 what is asked for."""
+        """An .npz gives all of it, HDF5 what is requested."""
         in_parts = array_file.ending(self.path) in array_file.HDF5
         return arrays["x"] if in_parts else array_file.read_array(arrays, "x", self.path)
 

@@ -27,7 +27,7 @@ from ckcnn.datamodules.threads import one_thread
 from ckcnn.datamodules.transforms import Statistics, kept_steps, statistics
 from ckcnn.tasks import TASKS
 
-_STATISTICS_VALUES = 1 << 20  # looked at together, few enough to stay in the processor's cache
+_STATISTICS_VALUES = 1 << 20  # processed together, few enough to stay in the processor's cache
 _EVALUATION_ROWS = 10  # of text, as in the authors' code
 
 
@@ -134,7 +134,7 @@ class SequenceDataModule(PreparedDataModule):
         return self.gaps or self.drop_rate > 0
 
     def setup(self, stage: str | None = None) -> None:
-        """Reads the cache, splits, and takes the statistics of the training sequences; in every process."""
+        """Read the cache, split, and take the statistics of the training sequences; in every process."""
         if self._store is not None:
             return
         if self.num_workers:
@@ -349,5 +349,5 @@ def _check_shared_memory(workers: int) -> None:
 
 
 def _as_is(batch: Any) -> Any:
-    """The data sets answer whole batches already."""
+    """The data sets return whole batches already."""
     return batch

@@ -57,11 +57,11 @@ def fingerprint(files: Iterable[Path]) -> str:
 
 
 def ensure(path: Path, key: Callable[[], CacheKey], chunks: Callable[[], Iterable[RawSequences]]) -> None:
-    """Makes sure that a good cache lies at `path`; a broken or outdated one is rebuilt with one line in the log.
+    """Make sure that a good cache lies at `path`; a broken or outdated one is rebuilt with one line in the log.
 
     Args:
         path: of the cache.
-        key: tells what it must have been made of; asked again when it has been made, since `chunks` may download files.
+        key: what it must have been made of; asked again when it has been made, since `chunks` may download files.
         chunks: reads the source; called only if the cache has to be written.
 
     Raises:
@@ -159,7 +159,7 @@ def _record(path: Path) -> Path:
 
 
 def open_cache(path: Path) -> h5py.File:
-    """Opens a cache for reading; a finished cache never changes, so no lock is needed, not even on a read-only disk."""
+    """Open a cache for reading; a finished cache never changes, so no lock is needed, not even on a read-only disk."""
     return h5py.File(path, "r", locking=False)
 
 

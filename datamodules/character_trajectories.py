@@ -22,7 +22,7 @@ _URLS = (  # sktime's own source, and its mirror
 class CharacterTrajectories(SequenceDataModule):
     """Twenty letters as the velocity of a pen tip and its force, up to 182 steps.
 
-    The two official files are merged and split anew, 70 / 15 / 15, as in the paper. Shorter recordings repeat their
+    The two official files are merged and split again, 70 / 15 / 15, as in the paper. Shorter recordings repeat their
     last value. The authors standardised by ``"step"``; ``"channel"`` is the default here.
     """
 

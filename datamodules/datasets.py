@@ -1,4 +1,4 @@
-"""Data sets that answer a whole batch at once: sequences out of a cache, and windows over a stream."""
+"""Data sets that return a whole batch at once: sequences out of a cache, and windows over a stream."""
 
 # B batch, N sequences, C channels, T time, L length of a row of the stream
 
@@ -33,7 +33,7 @@ _SHARED_VALUES = 1 << 20  # a batch with more values than this is shared among t
 
 
 class LazyRows:
-    """Rows of an array in a cache, read when asked for; each process opens the file for itself."""
+    """Rows of an array in a cache, read on demand; each process opens the file for itself."""
 
     def __init__(self, path: Path, name: str, shape: tuple[int, ...]) -> None:
         self.path, self.name, self.shape = path, name, shape
@@ -88,13 +88,13 @@ class Store:
     def all_labels(self) -> NDArray[np.generic]:
         """All labels as they are stored: those of every step would take eight times as much as whole numbers."""
         if self.y is None:
-            raise ValueError("text has no labels of its own")
+            raise ValueError("text has no labels")
         return self.y.numpy()
 
     def labels(self, index: Tensor) -> Tensor:
         """The labels of some sequences: int64 if they are whole numbers, else float32."""
         if self.y is None:
-            raise ValueError("text has no labels of its own")
+            raise ValueError("text has no labels")
         y = self.y[index]
         return y.float() if y.is_floating_point() else y.long()
 

@@ -49,11 +49,11 @@ class Download:
 
 
 def fetch(download: Download, root: Path, progress: Progress) -> None:
-    """Downloads and unpacks, unless the file is already there.
+    """Download and unpack, unless the file is already there.
 
     Raises:
         OSError: if no address answers.
-        DataError: if what came is not what was expected.
+        DataError: if the file is not the expected one.
     """
     target = root / download.path
     if not target.exists():
@@ -65,7 +65,7 @@ def fetch(download: Download, root: Path, progress: Progress) -> None:
 
 
 def unpack(archive: Path, folder: Path, only: tuple[str, ...] = ()) -> None:
-    """Unpacks the plain files of a zip or tar archive.
+    """Unpack the plain files of a zip or tar archive.
 
     Args:
         archive: the file.

@@ -45,7 +45,7 @@ class ShardSampler(DistributedSampler[Any]):
         if self.shuffle:
             order = torch.randperm(self._length(), generator=generator(self.seed, f"epoch {self.epoch}")).tolist()
             if getattr(self.dataset, "differs_by_epoch", False):
-                order = [self.epoch * self._length() + item for item in order]  # tells the data set the epoch
+                order = [self.epoch * self._length() + item for item in order]  # passes the epoch to the data set
             self.epoch += 1  # for loops that never call set_epoch
         own = order[self.rank :: self.num_replicas]
         return iter(own + order[:1] * self._needs_one_more())
@@ -78,7 +78,7 @@ class ResumableLoader(DataLoader[SequenceBatch]):
     The data module keeps the count in checkpoints, not the loader: Lightning would give its state back only to a loader
     that is made after the loops were restored, and a schedule that asks for the number of steps, such as one-cycle,
     makes the loader before. Workers start with the first batch, not with the iterator, because Lightning makes the
-    iterator before it tells the sampler the epoch.
+    iterator before it passes the epoch to the sampler.
 
     Attributes:
         given: batches of this epoch so far.

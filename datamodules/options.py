@@ -56,7 +56,7 @@ def check_options(options: SharedOptions) -> None:
     """Every shared option must have a value that makes sense, for text too.
 
     Raises:
-        ValueError: that names the option, what was expected and what came.
+        ValueError: that names the option, what was expected and what was given.
     """
     check_count("batch_size", options.batch_size)
     check_count("num_workers", options.num_workers, least=0)

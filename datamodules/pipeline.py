@@ -36,7 +36,7 @@ class Pipeline:
     Attributes:
         units: stored value that means 0, and how much of it means 1, each ``(C or 1, 1)``; None if stored as they are.
         sporadic: number of first channels that are measured in time; the others say something of the whole sequence.
-        gaps: whether the data has gaps of its own, stored as NaN.
+        gaps: whether the data has its own gaps, stored as NaN.
         padding: what comes after the end of a shorter sequence: its last value, nothing, or nothing and its length.
         missing: how missing steps are represented, or None if none are missing.
         order: permutation of time.
@@ -95,7 +95,7 @@ class Pipeline:
         return self._regular(self._tell(x, observed), rows)
 
     def _tell(self, x: Tensor, observed: Tensor | None) -> Tensor:
-        """Adds what says where values are missing: one mask channel last, or a count for each channel first."""
+        """Add what says where values are missing: one mask channel last, or a count for each channel first."""
         if self.missing is None or observed is None:
             return x
         seen = observed[:, : self.sporadic]
@@ -121,7 +121,7 @@ class Pipeline:
         return SequenceBatch(thin.contiguous(), y, times, lengths)
 
     def _stamped(self, x: Tensor, observed: Tensor | None, rows: Rows) -> SequenceBatch:
-        """Takes out the missing steps; the others keep their stamps."""
+        """Take out the missing steps; the others keep their stamps."""
         batch, channels, time = x.shape
         keep = torch.ones(batch, time, dtype=torch.bool) if observed is None else observed[:, : self.sporadic].any(1)
         index, lengths = remaining(keep & (torch.arange(time) % self.stride == self.first))

@@ -42,7 +42,7 @@ class PreparedDataModule(LightningDataModule):
         unscaled: number of last channels that are never standardised.
         thinnable: whether every n-th step of a sequence is the same sequence at a lower rate.
         gaps: whether values are missing in the data itself, as NaN.
-        stamped: whether the data brings time stamps of its own.
+        stamped: whether the data brings its own time stamps.
         time_unit: how much of its stamps is one sample.
         time_step: distance of two samples of regular data in a unit of its own, such as seconds; None if unknown.
         padding: what the paper puts after a shorter sequence: its last value, or nothing.
@@ -57,7 +57,7 @@ class PreparedDataModule(LightningDataModule):
         channel_names: what the channels are, for people.
         features: settings of what `load` computes from a recording, such as `ckcnn.datamodules.features.CEPSTRA`.
         rate: samples per second, for recordings of sound.
-        vocabulary: the characters behind the tokens of text.
+        vocabulary: the characters of the tokens of text.
         spelling: what the text has in the place of characters, such as ``<eos>`` for a line break.
         version: of `load`; a cache that another version wrote is rebuilt.
         may_prepare: whether files may be written; not if only a stranger's run folder says where.
@@ -105,7 +105,7 @@ class PreparedDataModule(LightningDataModule):
         self.progress: Progress = _no_progress
 
     def load(self) -> Iterator[RawSequences]:
-        """Reads the files, in pieces of any size; the order of the sequences must not depend on the file system."""
+        """Read the files, in pieces of any size; the order of the sequences must not depend on the file system."""
         raise NotImplementedError(f"{type(self).__name__} must say how its data is read, in load()")
 
     def recipe(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class PreparedDataModule(LightningDataModule):
         return [name for name in self.files if not self.source(name).exists()]
 
     def download(self) -> None:
-        """Fetches the official files into `root`.
+        """Fetch the official files into `root`.
 
         Raises:
             DataError: if that fails; it names the files wanted, where to get them and where to put them.
@@ -154,7 +154,7 @@ class PreparedDataModule(LightningDataModule):
             )
 
     def prepare_data(self) -> None:
-        """Downloads what is missing and writes the cache, unless there is a good one."""
+        """Download what is missing and write the cache, unless there is a good one."""
         if not self.may_prepare:
             if problem := caches.find_problem(self.cache_path, self.cache_key(), remember=False):
                 raise DataError(

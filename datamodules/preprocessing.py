@@ -31,17 +31,17 @@ class Preprocessing:
         channels: channels of the sequences, before a mask or counts are added.
         length: steps of a training sequence at full rate, padding included.
         out_channels: classes, or values to predict.
-        batch_size: sequences that training looked at together.
+        batch_size: sequences that training processed together.
         classes: names of the classes, if they have any.
-        vocabulary: the characters behind the tokens of text.
-        spelling: what stands for characters that the text spells in another way.
+        vocabulary: the characters of the tokens of text.
+        spelling: replacements for characters that the text of training spells differently.
         channel_names: what the channels are, if it is known.
         features: how the channels are computed from a recording, or None if they are what was measured.
-        rate: samples per second of a recording, or None for data that is no audio.
+        rate: samples per second of a recording, or None for data that is not audio.
         origin: raw value that means 0, for each channel or for all.
         unit: how much of the raw value means 1.
         sporadic: number of first channels that are measured in time; the others hold for the whole sequence.
-        gaps: whether the data has missing values of its own.
+        gaps: whether the data has its own missing values.
         stamped: whether the data brings time stamps.
         time_unit: how much of a raw stamp is one sample.
         time_step: distance of two samples of regular data, in the unit of its time column; None if it is not known.

@@ -1,4 +1,4 @@
-"""Every random choice has a generator of its own, made from a seed and what it is for."""
+"""Every random choice has its own generator, made from a seed and what it is for."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def read_cifar_batch(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 def check_matching(path: Path, sequences: int, labels: int) -> None:
     """There must be one label for each sequence."""
     if sequences != labels:
-        raise DataError(f"{path}: {labels} labels do not match {sequences} sequences; the files are not of one set")
+        raise DataError(f"{path}: {labels} labels do not match {sequences} sequences; the files do not belong together")
 
 
 def read_wav(path: Path, rate: int) -> NDArray[np.int16]:
@@ -149,7 +149,7 @@ def list_psv(path: Path) -> list[str]:
         raise DataError(f"{path} {_zip_problem(error)}; download it again") from error
 
 
-# The last three: an encrypted member, an unknown way of packing, and a name that is no text.
+# The last three: an encrypted member, an unknown way of packing, and a name that is not text.
 _BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError, UnicodeDecodeError)
 
 

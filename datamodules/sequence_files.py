@@ -328,7 +328,7 @@ def _stamps(column: Any) -> NDArray[np.float64]:
 
 
 def _first_text(rows: Any, names: Sequence[str]) -> tuple[str, object]:
-    """The first value of a table that is no number, and its column."""
+    """The first value of a table that is not a number, and its column."""
     for name in names:
         for value in rows.get(name, ()):
             try:

@@ -25,14 +25,14 @@ from ckcnn.datamodules.tables import channel_names
 from ckcnn.datamodules.transforms import Statistics, statistics
 
 _GAP = 1.5  # a step of so many usual ones means that others are missing; months differ by less
-_WINDOWS = 1 << 14  # looked at together
+_WINDOWS = 1 << 14  # processed together
 
 
 class Series(SequenceDataModule):
     """Windows of long series, and the `ahead` steps after each of them.
 
     A ``.csv`` file is a table with a row for each step and a column for each channel; a column ``time`` only says that
-    the rows are in order, on one grid, and a column ``sequence`` tells several series apart. An ``.npz`` or ``.h5``
+    the rows are in order, on one grid, and a column ``sequence`` separates several series. An ``.npz`` or ``.h5``
     file holds `x` ``(series, channels, time)``.
 
     The split is chronological: the first part of every series is for training, the next for validation, the last for
@@ -162,7 +162,7 @@ class Series(SequenceDataModule):
         return str(self.path)
 
     def _bounds(self, steps: int) -> dict[str, tuple[int, int]]:
-        """Where each part of a series of so many steps begins and ends."""
+        """Where each part of a series of this many steps begins and ends."""
         ends = [round(steps * share) for share in np.cumsum(self.parts)]
         return dict(zip(SPLITS, zip([0, *ends], ends, strict=False), strict=True))
 
@@ -206,7 +206,8 @@ class SktimeSeries(Series):
 
     Args:
         series: ``airline`` (passengers, monthly), ``lynx`` (trapped, yearly), ``shampoo_sales`` (monthly), ``longley``
-            (six figures of the economy of the United States, yearly) or ``uschange`` (five changes of it, quarterly).
+            (six indicators of the economy of the United States, yearly) or ``uschange`` (five changes of it,
+            quarterly).
         options: see `Series`.
     """
 

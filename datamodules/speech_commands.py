@@ -57,7 +57,7 @@ OTHER_WORDS = (
 class SpeechCommands(SequenceDataModule):
     """Words of one second at 16 kHz; clips that are shorter are left out, as in the paper.
 
-    The clips are split anew, 70 / 15 / 15, as the authors did, not by the official lists.
+    The clips are split again, 70 / 15 / 15, as the authors did, not by the official lists.
 
     Args:
         mfcc: whether to give 20 cepstral coefficients at 161 steps instead of 16,000 samples.

@@ -27,7 +27,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     return _read(path, status.st_mtime_ns, status.st_size)
 
 
-@lru_cache(maxsize=1)  # the facts, the labels and the sequences are asked for one after the other
+@lru_cache(maxsize=1)  # the facts, the labels and the sequences are read one after the other
 def _read(path: Path, changed: int, size: int) -> dict[str, NDArray[Any]]:
     recordings = list(sequence_files.read(path))
     wide = {len(recording.x) for recording in recordings}

@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keeps torch on one thread: for a small piece of work, waiting for a busy core takes longer than the work."""
+    """Keep torch on one thread: for a small piece of work, waiting for a busy core takes longer than the work."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

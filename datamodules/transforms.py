@@ -61,7 +61,7 @@ def valid_steps(lengths: Tensor, time: int) -> Tensor:
 
 
 def repeat_last(values: Tensor, lengths: Tensor) -> Tensor:
-    """Replaces what comes after the end of each sequence by its last value; time is the last axis.
+    """Replace what comes after the end of each sequence by its last value; time is the last axis.
 
     Example:
         >>> repeat_last(torch.tensor([[1, 2, 3, 4]]), torch.tensor([2]))

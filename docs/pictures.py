@@ -22,7 +22,7 @@ from ckcnn.files import replacing
 from ckcnn.nn import CKConv, DepthwiseCKConv, MAGNet, MultiscaleSiren, PointKernel, Siren
 from ckcnn.nn.positions import cell_widths, newest_widths
 
-BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#b0b0b0"  # told apart by the colour-blind, too
+BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#b0b0b0"  # distinguishable for the colour-blind
 STEPS = 30
 
 
@@ -166,7 +166,7 @@ def kernel() -> Figure:
 
 
 def cells() -> Figure:
-    """The stretch of time that each sample stands for, before and after the next one is known."""
+    """The time that each sample represents, before and after the next one is known."""
     figure, axes = canvas(2, 1, 3.8, sharex=True, sharey=True)
     stamps = torch.tensor([[0.0, 1, 2, 3, 6, 8, 8.6, 9.2, 9.8, 13, 17, 18]])
     moment = np.linspace(-1, 20, 300)
@@ -218,7 +218,7 @@ PICTURES = {"rates": rates, "missing": missing, "ends": ends, "kernel": kernel, 
 
 
 def main(folder: str = str(Path(__file__).parent / "pictures")) -> None:
-    """Draws all pictures into a folder."""
+    """Draw all pictures into a folder."""
     for name, draw in PICTURES.items():
         with replacing(Path(folder) / f"{name}.png") as file:
             draw().savefig(file, dpi=140, format="png")

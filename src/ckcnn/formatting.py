@@ -53,7 +53,7 @@ def short(value: Any) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A stretch of time, in two units.
+    """A duration, in two units.
 
     Example:
         >>> duration(38.4), duration(8 * 60 + 35), duration(7500)
@@ -68,7 +68,7 @@ def duration(seconds: float) -> str:
 
 
 def roughly(seconds: float) -> str:
-    """A stretch of time that is only estimated.
+    """An estimated duration.
 
     Example:
         >>> roughly(45), roughly(600), roughly(9000), roughly(600_000)

@@ -162,7 +162,7 @@ def _files(folder: Path) -> set[str]:
 
 def _reset_peak() -> int:
     with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak starts anew
+        Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak restarts
     return _status("VmRSS")
 
 

@@ -117,7 +117,7 @@ def test_a_name_that_goes_with_another_preset(capsys: pytest.CaptureFixture[str]
 )
 def test_a_preset_that_does_not_fit(name: str, words: str, difference: str, capsys: pytest.CaptureFixture[str]) -> None:
     message = refused(capsys, write(name), "--config", *words.split(), "--output", "x.ckpt")
-    assert message.startswith(f"file.pt is another model: it has {difference}")
+    assert message.startswith(f"file.pt is a different model: it has {difference}")
     assert message.endswith("; ckcnn import --list shows its preset")
 
 

@@ -216,7 +216,7 @@ def test_baselines_train_by_name(model: str, tmp_path: Path, monkeypatch: pytest
         (["--model.omgea_0=3"], "CKCNN has no option --model.omgea_0; did you mean --model.omega_0?"),
         (["--data.drop_rat=0.3"], "Digits has no option --data.drop_rat; did you mean --data.drop_rate?"),
         (["--trainer.max_epoch=3"], "there is no option --trainer.max_epoch; did you mean --trainer.max_epochs?"),
-        (["pmnist.yaml"], "pmnist.yaml stands alone; a preset is given with --config pmnist.yaml"),
+        (["pmnist.yaml"], "pmnist.yaml is not an option; to use it as a preset, write --config pmnist.yaml"),
         (["--modl=GRU"], "there is no option --modl; did you mean --model?"),
         (["--model=GRUU"], "there is no model GRUU; did you mean GRU?"),
         (["--data=Digitz"], "there is no data Digitz; did you mean Digits?"),

@@ -138,7 +138,7 @@ def test_load_from_checkpoint_brings_everything_and_begins_anew(here: Path, tmp_
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--output=runs/digits/version_0"], "--output runs/digits/version_0 is a run folder; choose another one"),
+        (["--output=runs/digits/version_0"], "--output runs/digits/version_0 is a run folder; choose another folder"),
         (["--output=model.txt"], "--output must end in .onnx or .pt2, or be a folder without a dot, got model.txt"),
         (["--output=folder", "--dt=2"], "--length and --dt are for .onnx and .pt2; a folder takes signals of any"),
     ],

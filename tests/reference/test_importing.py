@@ -126,7 +126,7 @@ def test_what_the_file_does_not_tell_must_be_given(tmp_path: Path) -> None:
 def test_another_model_is_refused(asked: dict[str, Any], difference: str, tmp_path: Path) -> None:
     message = refusal(saved(tmp_path, weights(TINY)), **asked)
     advice = "ckcnn import --list shows its preset"
-    assert message == f"file.pt is another model: it has {difference}; {advice}"
+    assert message == f"file.pt is a different model: it has {difference}; {advice}"
 
 
 BIAS, FIRST = "backbone.1.cconv2.bias", "backbone.0.cconv1.bias"
@@ -149,7 +149,7 @@ LENGTH = "backbone.1.cconv1.train_length"
     ],
 )
 def test_tensors_that_are_not_the_authors(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
-    assert refusal(saved(tmp_path, changed(**changes))) == f"file.pt is none of the authors' models: {reason}"
+    assert refusal(saved(tmp_path, changed(**changes))) == f"file.pt is not one of the authors' models: {reason}"
 
 
 @pytest.mark.parametrize("shape", [(4, 4, 8), (4, 9), (), (4, 5, 9)])
@@ -177,10 +177,10 @@ class Code:
 def test_code_in_a_file_is_not_executed(tmp_path: Path) -> None:
     message = refusal(saved(tmp_path, changed(extra=Code(tmp_path / "trace"))))
     assert message == (
-        "file.pt is broken, or holds more than tensors, which is not executed; get the original file again"
+        "file.pt is damaged, or holds more than tensors, which is not executed; get the original file again"
     )
     (tmp_path / "file.pt").write_bytes(pickle.dumps(Code(tmp_path / "trace")))
-    assert "is no file of torch.save" in refusal(tmp_path / "file.pt")
+    assert "is not a file of torch.save" in refusal(tmp_path / "file.pt")
     assert not (tmp_path / "trace").exists()
 
 
@@ -190,7 +190,7 @@ def test_truncated(kept: float, tmp_path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
     assert refusal(path) == (
-        "file.pt is no file of torch.save, which is a zip archive, or it is broken; get the original file again"
+        "file.pt is not a file of torch.save (a zip archive), or is damaged; get the original file again"
     )
 
 
@@ -206,7 +206,7 @@ def test_damaged_inside(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"hello\n" * 1000, b"\x80\x04."])
 def test_foreign_files(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "file.pt").write_bytes(content)
-    assert "is no file of torch.save" in refusal(tmp_path / "file.pt")
+    assert "is not a file of torch.save" in refusal(tmp_path / "file.pt")
 
 
 def test_another_zip_archive(tmp_path: Path) -> None:
@@ -220,8 +220,8 @@ def test_another_zip_archive(tmp_path: Path) -> None:
     [
         ([torch.zeros(1)], "holds no weights: expected tensors by name, got list"),
         ({}, "holds no weights: expected tensors by name, got dict"),
-        ({"epoch": 3}, "holds something else than weights: expected tensors by name, got int under 'epoch'"),
-        ({3: torch.zeros(1)}, "holds something else than weights: expected tensors by name, got Tensor under 3"),
+        ({"epoch": 3}, "holds more than weights: expected tensors by name, got int under 'epoch'"),
+        ({3: torch.zeros(1)}, "holds more than weights: expected tensors by name, got Tensor under 3"),
     ],
 )
 def test_other_content(content: object, came: str, tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_a_file_that_is_no_table_is_named_and_the_rest_is_shown(runs: Path, tabl
 def test_the_dashed_line_is_explained_and_numbers_are_rounded(runs: Path) -> None:
     write_run(runs / "letters/version_3", config(model__omega_0=61.05486887627988), [0.5, 0.6], [result_of(0.97)])
     text = report(runs).text
-    assert "training epoch that was kept" in text
+    assert "training best epoch" in text
     assert "pruned trials best trial" in text
     assert "omega_0 61.05 " in text
     assert "61.054" not in text
@@ -190,7 +190,7 @@ def test_confusion_counts_every_cell_that_is_not_empty(runs: Path) -> None:
     page = report(runs)
     assert len(page.having("rect", class_="right")) == 2
     assert len(page.having("rect", class_="wrong")) == 1
-    assert "a taken for b: 1" in page.text
+    assert "a predicted as b: 1" in page.text
 
 
 def test_everything_is_escaped(runs: Path) -> None:

@@ -264,7 +264,7 @@ def test_a_truncated_checkpoint_is_refused_with_a_good_one(
     assert f"the newest whole one is {best}" in message
     best.unlink()
     assert main([*FIT, "--ckpt_path", "last"]) == 2
-    assert "there is no other one beside it" in capsys.readouterr().err
+    assert "there is no other checkpoint beside it" in capsys.readouterr().err
 
 
 def test_loading_never_runs_code(tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ CYCLE = ["--model.schedule=one_cycle", "--trainer.limit_train_batches=3"]
         ([], 0, "runs/digits/version_0 is finished: it has 4 epochs, and --trainer.max_epochs is 4; leave out"),
         (["--trainer.max_epochs=2"], 0, "is finished: it has 4 epochs, and --trainer.max_epochs is 2"),
         (["--trainer.max_epochs=-1", "--trainer.max_steps=5"], 0, "is finished: it has 12 steps"),
-        (["--trainer.max_epochs=6"], 2, "begun with trainer.max_epochs 4 and schedule one_cycle, now it is 6, and a"),
+        (["--trainer.max_epochs=6"], 2, "started with trainer.max_epochs 4 and schedule one_cycle, now it is 6, and a"),
         (["--trainer.max_epochs=6", "--data.num_workers=1"], 2, "a cycle cannot be extended or shortened"),
         (["--model.dropout=0.7"], 2, "was trained with model.dropout 0.1, now it is 0.7"),
     ],

@@ -230,7 +230,7 @@ def start(*words: str) -> subprocess.Popen[str]:
 
 
 def wait_for_rows(run: RunFolder, count: int, workers: Sequence[subprocess.Popen[str]] = ()) -> None:
-    """Until a run has so many epochs; not in vain, if all its workers have ended."""
+    """Until a run has this many epochs; not in vain, if all its workers have ended."""
     end = time.monotonic() + PATIENCE
     while len(metrics_table.read(run.metrics)) < count:
         assert time.monotonic() < end, f"{run} has no {count} rows after {PATIENCE} seconds"

@@ -1,4 +1,4 @@
-"""What bad input gets: one sentence that says what was expected, what came and what to do. Needs Python alone."""
+"""What bad input gets: one sentence that says what was expected, what was given and what to do. Needs Python alone."""
 
 from ckcnn.checks.options import (
     check_choice,

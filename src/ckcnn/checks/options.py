@@ -1,4 +1,4 @@
-"""Check single options: one ValueError that says what was expected and what came."""
+"""Check single options: one ValueError that says what was expected and what was given."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def seconds(text: str) -> float:
-    """A stretch of time.
+    """A duration in seconds.
 
     Example:
         >>> seconds("1h30m"), seconds("90s")

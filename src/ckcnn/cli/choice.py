@@ -35,7 +35,7 @@ class Choice:
     Attributes:
         name: of the runs, a folder in the folder of all runs.
         run: the folder of the run; None if it needs a new one.
-        checkpoint: where to start from; None to start anew.
+        checkpoint: where to start from; None to train from scratch.
         content: of the checkpoint.
     """
 
@@ -64,9 +64,9 @@ def layers_of(arguments: Sequence[str]) -> Layers:
 
 
 def choose(command: str, config: Any, files: Sequence[Path]) -> Choice:
-    """Finds what `--ckpt_path` means: a file, a run folder, ``best`` or ``last`` of the newest run.
+    """Find what `--ckpt_path` means: a file, a run folder, ``best`` or ``last`` of the newest run.
 
-    Training starts anew without it, and also with ``last`` if there is nothing yet to resume, so that a job
+    Without it, training starts from scratch, and also with ``last`` if there is nothing yet to resume, so that a job
     that may be started again can always say ``last``. The other commands take the best checkpoint by default.
 
     Raises:
@@ -157,7 +157,7 @@ def check_same_cycle(choice: Choice, config: Any, model: SequenceModule) -> None
     for key in _STEPS:
         if key in before and before[key] != config.trainer[key]:
             raise ValueError(
-                f"{choice.run.path} was begun with trainer.{key} {before[key]} and schedule {model.schedule}, now it "
+                f"{choice.run.path} was started with trainer.{key} {before[key]} and schedule {model.schedule}, now it "
                 f"is {config.trainer[key]}, and a cycle cannot be extended or shortened; {_WAYS_OUT}"
             )
 
@@ -218,7 +218,7 @@ def check_state(choice: Choice, model: SequenceModule, callbacks: Sequence[Callb
 def _check_optimizer(model: SequenceModule, content: Mapping[str, Any]) -> None:
     optimizers, schedules = (content.get(name, []) for name in ("optimizer_states", "lr_schedulers"))
     for name, states in (("optimizer_states", optimizers), ("lr_schedulers", schedules)):
-        if not isinstance(states, list) or len(states) > 1:  # none: imported weights, with which training begins anew
+        if not isinstance(states, list) or len(states) > 1:  # none: imported weights
             raise training_state.StateError(f"{name} must be a list of one state, got {str(states)[:60]}")
     optimizer = model.make_optimizer()
     for state in optimizers:
@@ -264,7 +264,7 @@ def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataMod
         model.load_state_dict(choice.content["state_dict"])
     except (KeyError, TypeError, AttributeError, RuntimeError):
         raise ValueError(
-            f"{choice.checkpoint} does not hold what its settings say: its weights are of another network"
+            f"{choice.checkpoint} does not hold what its settings say: its weights belong to a different network"
         ) from None
     if trained:
         model.use_preprocessing(trained)

@@ -1,4 +1,4 @@
-"""The functions behind ``ckcnn fit``, ``validate``, ``test`` and ``predict``, and what their exit codes mean."""
+"""The functions of ``ckcnn fit``, ``validate``, ``test`` and ``predict``, and what their exit codes mean."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ckcnn.processes import leave_process_group
 
 
 def run(command: str, argv: Sequence[str]) -> int:
-    """Runs a command.
+    """Run a command.
 
     Returns:
         0, or 1 if training diverged or another process ended, or 143 if it was stopped by SIGTERM and can be resumed.
@@ -57,7 +57,7 @@ fit, validate, test = (partial(run, command) for command in ("fit", "validate", 
 
 
 def predict(argv: Sequence[str]) -> int:
-    """Answer the files of ``--input``, or else the test split; see `run`."""
+    """Predict the files of ``--input``, or else the test split; see `run`."""
     if any(word.split("=")[0] == "--input" for word in argv):
         from ckcnn.cli.predict_command import main
 

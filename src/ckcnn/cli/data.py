@@ -28,7 +28,7 @@ BENCHMARKS: dict[str, type[SequenceDataModule]] = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Lists the benchmarks, or runs ``prepare`` or ``show``."""
+    """List the benchmarks, or run ``prepare`` or ``show``."""
     arguments = _parser().parse_args(argv, argparse.Namespace(root=None, cache=None, set=[]))
     if arguments.action is None:
         _list(arguments)
@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     prepare.add_argument("names", nargs="+", metavar="NAME", help="a benchmark, as the list names it")
     show = actions.add_parser("show", parents=[options], help="draw a few samples")
     show.add_argument("name", metavar="NAME", help="a benchmark, as the list names it")
-    show.add_argument("--output", type=Path, required=True, help="image to write, such as x.png")
+    show.add_argument("--output", type=Path, required=True, help="image file to write, such as x.png")
     show.add_argument("--samples", type=int, default=4, help="how many sequences (default: 4)")
     show.add_argument("--drop-rate", type=float, default=0.0, help="fraction of the steps that are dropped")
     show.add_argument("--dt", type=int, nargs="+", default=[1], help="keep every n-th sample; one column for each")

@@ -18,12 +18,12 @@ from ckcnn.tasks import TASKS
 
 _LINES = 6  # more channels than this are drawn as an image
 _DOTS = 400  # longer sequences are drawn without a dot for each sample
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # told apart by the colour-blind, too
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # distinguishable for the colour-blind
 _GREY = "#b8b8b8"
 
 
 def draw(modules: Sequence[SequenceDataModule], path: Path, samples: int) -> None:
-    """Draws training sequences.
+    """Draw training sequences.
 
     Args:
         modules: the same benchmark, set up, once for each sampling rate.

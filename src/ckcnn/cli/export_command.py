@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
         if options.length is not None or options.dt != 1:
             raise ValueError("--length and --dt are for .onnx and .pt2; a folder takes signals of any length and rate")
         if (run := RunFolder.of(options.output)) is not None and run.path == options.output:
-            raise ValueError(f"--output {options.output} is a run folder; choose another one")
+            raise ValueError(f"--output {options.output} is a run folder; choose another folder")
         save_folder(options.run, options.output)
         print(f"{options.output}: config.json and model.safetensors, which ckcnn.load and from_pretrained read")
         return 0

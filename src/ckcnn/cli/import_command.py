@@ -36,7 +36,7 @@ Convert weights that the paper's authors published to a checkpoint for ckcnn tes
 
 
 def main(argv: Sequence[str]) -> int:
-    """Imports a file, or lists the files that there are."""
+    """Import a file, or list the published files."""
     if not argv or argv[0] in ("-h", "--help"):
         print(HELP, end="")
         return 0
@@ -107,7 +107,7 @@ class Settings(CKCNNCLI):
 
 
 def _print_list() -> None:
-    """Shows each file with its preset, its size and the paper's result."""
+    """Show each file with its preset, its size and the paper's result."""
     table = Table("file", "ckcnn import FILE --config ...", "parameters", "paper", box=None, pad_edge=False)
     table.columns[2].justify = "right"
     paper = dict(listing.rows())

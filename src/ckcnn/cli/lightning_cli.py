@@ -119,7 +119,7 @@ class CKCNNCLI(LightningCLI):
         )
         if self.command == "predict":
             parser.add_argument("--output", type=str, default="predictions.csv", help="file to write, .csv or .npz")
-            new = "new sequences to answer, without the training data: .npz, .h5, .csv, .ts, .wav or a folder of them"
+            new = "new sequences to predict, without the training data: .npz, .h5, .csv, .ts, .wav or a folder of them"
             parser.add_argument("--input", type=str | None, help=f"{new}; ckcnn predict --input --help has its options")
         parser.add_optimizer_args((Optimizer,))
         parser.add_lr_scheduler_args()
@@ -153,7 +153,7 @@ class CKCNNCLI(LightningCLI):
         self.config.variants = None  # they are applied; the saved configuration must not apply them again
 
     def before_instantiate_classes(self) -> None:
-        """Chooses the run folder and the checkpoint; stored settings of the model are used in `load_model`."""
+        """Choose the run folder and the checkpoint; stored settings of the model are used in `load_model`."""
         if self.command == "predict":
             check_output(Path(self.config.output), ".csv", ".npz")
         self.choice = choose(self.command, self.config, self.layers.files)
@@ -167,7 +167,7 @@ class CKCNNCLI(LightningCLI):
             raise ValueError(explain(error, self.command)) from None
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        """Adds what keeps the work of a run, and where it goes."""
+        """Add what keeps the work of a run, and where it goes."""
         if self.command == "fit":
             optimizers.use(self.config, self.model)
         check_labels(self.command, self.datamodule)
@@ -208,7 +208,7 @@ class CKCNNCLI(LightningCLI):
             self.model = load_model(self.choice, self.model, self.datamodule)
 
     def execute(self) -> None:
-        """Does what the command says."""
+        """Do what the command says."""
         if self.command == "fit":
             try:
                 check_nodes(self.trainer.num_nodes)
@@ -257,7 +257,7 @@ class CKCNNCLI(LightningCLI):
             print(f"written to {run.results}")
 
     def _run_folder(self) -> RunFolder:
-        """The folder of the run, made when it is first asked for."""
+        """The folder of the run, made on first use."""
         run, parent = self.choice.run, Path(self.config.runs) / self.choice.name
         if run is None and getattr(rank_zero_only, "rank", 0) == 0:
             run = self.new = RunFolder.create(parent)

@@ -14,7 +14,7 @@ from ckcnn.formatting import readable
 
 
 def main(argv: Sequence[str]) -> int:
-    """Lists the presets."""
+    """List the presets."""
     if argv and argv[0] in ("-h", "--help"):
         print("usage: ckcnn presets\n\nList the presets with their number of parameters and the paper's result.")
         return 0

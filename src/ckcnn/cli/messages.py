@@ -49,7 +49,7 @@ def explain(error: Exception, command: str) -> str:
     if reasons := re.findall(errors.REASON, text, re.MULTILINE):
         return reasons[0]  # what our own classes say
     if keys := re.findall(errors.KEY, text):
-        return f"--{keys[-1]} cannot be what it is given; see ckcnn {command} --help"
+        return f"--{keys[-1]} has an invalid value; see ckcnn {command} --help"
     lines = [line.strip(" -") for line in text.splitlines() if line.strip(" -")]
     return f"{' '.join(lines[:3])}; see ckcnn {command} --help"
 
@@ -68,7 +68,7 @@ def _unknown_option(match: re.Match[str], text: str) -> str:
 def _unknown_flag(match: re.Match[str], text: str) -> str:
     word = match.group(1)
     if not word.startswith("-") and re.search(errors.UNKNOWN_ARGUMENT, text):
-        return f"{word} stands alone; a preset is given with --config {word}"
+        return f"{word} is not an option; to use it as a preset, write --config {word}"
     flag = "--" + word.split("=")[0].removeprefix("--")
     trainer = _options("pytorch_lightning.Trainer", "trainer")
     top = [f"--{name}" for name in TOP]
@@ -117,7 +117,7 @@ def _class_problem(match: re.Match[str], text: str) -> str:
     if reason.startswith("No module named"):
         return f"{flag} {path}: {reason[0].lower()}{reason[1:]}; a class of your own lies in the working folder"
     if "object has no attribute" in reason:  # a base class
-        return f"{path} cannot be used by itself; name a class that is made from it"
+        return f"{path} is abstract; name a subclass of it"
     return f"{flag} {path}: {reason}"
 
 

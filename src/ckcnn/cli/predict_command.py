@@ -1,4 +1,4 @@
-"""``ckcnn predict --input``: answers to new sequences in files, without the data of the training."""
+"""``ckcnn predict --input``: predictions for new sequences in files, without the training data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ckcnn.runs.folder import RunFolder, check_name
 
 
 def main(argv: Sequence[str]) -> int:
-    """Answer the sequences of a file or a folder.
+    """Predict the sequences of a file or a folder.
 
     Returns:
         0.
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(f"--output {output} is the file with the sequences; choose another name")
     model = load(_model(options), options.device)
     if model.task.from_tokens:
-        raise ValueError("the model is one of text; continue a text with ckcnn generate")
+        raise ValueError("this is a language model; continue a text with ckcnn generate")
     recordings = _recordings(model, source, options)
     with _progress(options.quiet) as progress:
         task = progress.add_task("predicting", total=sequence_files.count(source))

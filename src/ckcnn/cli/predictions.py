@@ -17,7 +17,7 @@ from ckcnn.tasks import Task
 
 
 def write(path: Path, batches: Sequence[tuple[Tensor, Tensor]], task: Task, labelled: bool = True) -> str:
-    """Writes predictions and targets, and says so.
+    """Write predictions and targets, and say so.
 
     An NPZ file holds the arrays ``predictions`` and ``targets``, filled up with what does not count where sequences are
     shorter. A CSV file has a line for each number: the columns ``sequence``, those of `Task.axes`, such as ``step``,

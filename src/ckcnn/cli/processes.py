@@ -1,4 +1,4 @@
-"""A command as a process of its own, such as ``ckcnn fit``, whose words go to a file.
+"""A command in its own process, such as ``ckcnn fit``, with its output in a file.
 
 The processes are forked from a server that has imported everything once and done nothing else. So a command starts at
 once, gives back all its memory, and may end in any way without harm to who started it.
@@ -27,7 +27,7 @@ _GIVE_UP = 60.0  # seconds to save after SIGTERM
 
 @cache
 def warm_up() -> None:
-    """Starts the server, once, which imports while this process does something else.
+    """Start the server, once, which imports while this process does something else.
 
     It does not look for modules in the working folder, where a clone would be a folder ``ckcnn`` that is no package.
     """
@@ -74,11 +74,11 @@ class CommandProcess:
     def start(
         cls, arguments: list[str], log: Path, environment: Mapping[str, str], threads: int | None
     ) -> CommandProcess:
-        """Starts it.
+        """Start it.
 
         Args:
             arguments: of ``ckcnn``: a command and its options.
-            log: where its words go.
+            log: the file for its output.
             environment: its environment variables.
             threads: how many it may use; None for what torch takes.
         """
@@ -93,7 +93,7 @@ class CommandProcess:
         return bool(connection.wait([self.process.sentinel], seconds))
 
     def stop(self) -> None:
-        """Asks it to save and end, as SIGTERM does, and sees to it."""
+        """Ask it to save and end, as SIGTERM does, and see to it."""
         self.process.terminate()
         if not self.wait(_GIVE_UP):
             self.process.kill()

@@ -34,7 +34,7 @@ class ProgressBar(RichProgressBar):
 
 
 def make_quiet() -> None:
-    """Leaves out what Lightning says to everybody."""
+    """Leave out what Lightning says to everybody."""
     for name in ("pytorch_lightning", "lightning_fabric"):
         for logger in (name, f"{name}.utilities.rank_zero", f"{name}.utilities.seed"):
             logging.getLogger(logger).addFilter(_is_news)

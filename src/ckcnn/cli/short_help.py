@@ -68,7 +68,7 @@ def wanted(arguments: Sequence[str]) -> bool:
 
 
 def text(command: str, arguments: Sequence[str]) -> str:
-    """Return the help of a command, or of the group that stands after ``--help``.
+    """Return the help of a command, or of the group named after ``--help``.
 
     Raises:
         ValueError: if there is no such group or class.

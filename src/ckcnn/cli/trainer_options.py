@@ -87,7 +87,7 @@ def check_trainer(settings: Mapping[str, Any]) -> None:
         settings: by their names on the command line.
 
     Raises:
-        ValueError: that names the flag, what was expected and what came.
+        ValueError: that names the flag, what was expected and what was given.
     """
     _check_null(settings)
     for name, least in _COUNTS.items():
@@ -155,7 +155,7 @@ def _check_batches(name: str, value: Any) -> None:
 
 
 def _is_time(value: Any) -> bool:
-    """Lightning also validates after a stretch of time, DD:HH:MM:SS or its parts by name."""
+    """Lightning also validates after a given time, DD:HH:MM:SS or its parts by name."""
     if isinstance(value, Mapping):
         parts = ("days", "hours", "minutes", "seconds")
         return bool(value) and all(name in parts and _is_whole(n) and 0 < n <= _MOST for name, n in value.items())

@@ -12,7 +12,7 @@ UNKNOWN_INIT_ARG = (
 """A class has no such argument: the path of the class, the argument."""
 
 UNKNOWN_ARGUMENT = r"[Uu]nrecognized arguments: (\S+)"
-"""The command line has an unknown option, or a word that stands alone: the first of them."""
+"""The command line has an unknown option, or a word without an option: the first of them."""
 
 UNKNOWN_KEY = r"(?:Key|Option) '?([\w.]+)'? is not (?:expected|accepted)"
 """A configuration file has an unknown key: the key."""

@@ -21,7 +21,7 @@ class HeartbeatJournal(JournalStorage, BaseHeartbeat):
 
     A subclass says how often to give a sign of life, and what to do with a silent trial, by implementing Optuna's
     ``get_heartbeat_interval`` and ``get_heartbeat_stale_trial_callback``; a worker that has been silent for twice as
-    long as the interval is taken for dead.
+    long as the interval counts as dead.
 
     Args:
         path: the journal file.
@@ -63,7 +63,7 @@ def fail_trial(study: Study, trial: FrozenTrial, reason: str) -> bool:
 
 
 def is_taken_over(error: Exception) -> bool:
-    """Tell whether Optuna refuses to end a trial because another worker has ended it as failed.
+    """Return whether Optuna refuses to end a trial because another worker has ended it as failed.
 
     Undocumented: ``Study.optimize`` raises a plain `ValueError` with this text, or the more exact error, depending on
     when the other worker did it.

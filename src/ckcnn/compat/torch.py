@@ -8,7 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 
 def is_fake(tensor: Tensor) -> bool:
-    """Tell whether a tensor has a shape and a device but no values, so that nobody may ask for them.
+    """Return whether a tensor has a shape and a device but no values, so that nobody may ask for them.
 
     Private: the class of such tensors, which exporters and shape checks run a network with.
     """
@@ -16,7 +16,7 @@ def is_fake(tensor: Tensor) -> bool:
 
 
 def is_lost_process(error: RuntimeError) -> bool:
-    """Tell whether an error says that another process of `torch.distributed` is gone.
+    """Return whether an error says that another process of `torch.distributed` is gone.
 
     Undocumented: NCCL and the store have classes of errors, gloo is named in the text of a plain one.
     """
@@ -24,7 +24,7 @@ def is_lost_process(error: RuntimeError) -> bool:
 
 
 def transforms_are_active() -> bool:
-    """Tell whether `torch.func` is transforming the code that runs.
+    """Return whether `torch.func` is transforming the code that runs.
 
     Private: there is no public question for it. Operators hand over to plain tensor functions then, into which
     transforms can see.

@@ -29,7 +29,7 @@ def check_archive(content: bytes) -> None:
     Raises:
         ValueError: if a checksum does not match, or the archive unpacks to more than its own size, which no file of
             ``torch.save`` does.
-        Exception: whatever else `zipfile` raises for what is no archive.
+        Exception: whatever else `zipfile` raises for anything that is not an archive.
     """
     if _has_comment(content):
         if content[-_SIZE:] != _SEAL % zlib.crc32(content[:-_SIZE]):

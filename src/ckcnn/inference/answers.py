@@ -54,7 +54,7 @@ def write_answers(
             total += len(group)
             advance(len(group))
         if not total:
-            raise ValueError("there is no sequence to answer")
+            raise ValueError("there is no sequence to predict")
     return total
 
 

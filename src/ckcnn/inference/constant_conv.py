@@ -60,7 +60,7 @@ class DirectConv(nn.Module):
         self.register_buffer("bias", None if kernel.bias is None else kernel.bias.float())
 
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None) -> Tensor:
-        """Convolves ``(B, I, T) -> (B, O, T)``; the kernel was sampled for a step, `dt` is not looked at."""
+        """Convolve ``(B, I, T) -> (B, O, T)``; the kernel was sampled for a step, `dt` is ignored."""
         kernel = (self.weight @ self.basis).view(self.out_channels, self.in_channels, -1)
         return F.conv1d(F.pad(x, self.padding), kernel, self.bias)
 
@@ -85,7 +85,7 @@ class DepthwiseConv(nn.Module):
         self.register_buffer("bias", None if bias is None else bias.float())
 
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None) -> Tensor:
-        """Convolves ``(B, C, T) -> (B, C, T)``; the kernel was sampled for a step, `dt` is not looked at."""
+        """Convolve ``(B, C, T) -> (B, C, T)``; the kernel was sampled for a step, `dt` is ignored."""
         return F.conv1d(F.pad(x, self.padding), self.kernel, self.bias, groups=self.channels)
 
 
@@ -137,7 +137,7 @@ class Blocks(nn.Module):
         return self.rows * self.columns
 
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None) -> Tensor:
-        """Convolves ``(B, I, T) -> (B, O, T)``; the kernel was sampled for a step, `dt` is not looked at."""
+        """Convolve ``(B, I, T) -> (B, O, T)``; the kernel was sampled for a step, `dt` is ignored."""
         length = x.shape[-1]
         if self.one_block:
             x = F.pad(x, (0, self.block - length))[:, :, None]
@@ -237,7 +237,7 @@ def _spectrum(kernels: Tensor, rows: int, columns: int) -> Tensor:
 
 
 def block_shape(samples: int) -> tuple[int, int]:
-    """The rows and columns of the smallest blocks of at least so many samples whose transform is cheap.
+    """The rows and columns of the smallest blocks of at least this many samples whose transform is cheap.
 
     Both products of a transform take about the same time with ``sqrt(2 S)`` rows of ``sqrt(S / 2)`` samples.
     """

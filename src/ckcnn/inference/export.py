@@ -171,7 +171,7 @@ class Graph(nn.Module):
         return self.features.shortest if self.features is not None else self.prepare.pipeline.stride + 1
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Maps ``(B, C, T)``, or tokens ``(B, T)``, to the scores and, for classes, their probabilities."""
+        """Map ``(B, C, T)``, or tokens ``(B, T)``, to the scores and, for classes, their probabilities."""
         if self.trained is not None:
             x, lengths = self._prepared(x, lengths, self.trained)
         scores = self.net(x) if lengths is None else self.net(x, lengths=lengths)
@@ -248,7 +248,7 @@ def _length(net: nn.Module, length: int | None, dt: float, trained: Preprocessin
     layers = [layer for layer in net.modules() if isinstance(layer, CKConv | DepthwiseCKConv)]
     if not layers:
         if dt != 1:
-            raise ValueError(f"GRU, LSTM and TCN know nothing of the sampling rate, leave dt at 1 (got {dt:g})")
+            raise ValueError(f"GRU, LSTM and TCN ignore the sampling rate, leave dt at 1 (got {dt:g})")
         if length is None and any(isinstance(layer, nn.GRU | nn.LSTM) for layer in net.modules()):
             raise ValueError("a GRU or LSTM is exported for one length; give it with --length")
         return length
@@ -272,7 +272,9 @@ def _check_exportable(trained: Preprocessing, dt: float) -> None:
             "use ckcnn.load(...).predict, or export a folder"
         )
     if trained.features is not None and dt != 1:
-        raise ValueError(f"the model computes cepstra of sound at {trained.rate} Hz; resample it instead of giving dt")
+        raise ValueError(
+            f"the model computes cepstral coefficients of sound at {trained.rate} Hz; resample it instead of giving dt"
+        )
 
 
 def _one_length(trained: Preprocessing) -> bool:

@@ -26,7 +26,7 @@ class TextGenerator:
     Args:
         net: scores the next token at every step.
         vocabulary: the character of each token.
-        spelling: what stands for characters that the text of training spells in another way.
+        spelling: replacements for characters that the text of training spells differently.
     """
 
     def __init__(self, net: CKTextNet, vocabulary: str, spelling: Mapping[str, str] = MappingProxyType({})) -> None:

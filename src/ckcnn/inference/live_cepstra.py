@@ -33,7 +33,7 @@ class LiveCepstra:
         self.shortest = shortest(settings)  # samples of a recording
 
     def coming(self, new: int) -> int:
-        """Return how many frames so many new samples complete."""
+        """Return how many frames this many new samples complete."""
         return self._complete(int(self.given) + new) - self._complete(int(self.given))
 
     def push(self, sound: Tensor) -> Tensor:

@@ -105,7 +105,9 @@ def _network(
         model = kind(**inference_settings(content))
         model.load_state_dict(inference_weights(content))
     except (KeyError, TypeError, AttributeError, RuntimeError):
-        raise ValueError(f"{source} does not hold what its settings say: its weights are of another network") from None
+        raise ValueError(
+            f"{source} does not hold what its settings say: its weights belong to a different network"
+        ) from None
     return model.net, model.takes_times
 
 

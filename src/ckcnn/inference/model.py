@@ -21,7 +21,7 @@ _Decide = Callable[[Tensor], Tensor]
 
 
 class Scores(NamedTuple):
-    """What the network answers to some sequences.
+    """What the network returns for some sequences.
 
     Attributes:
         rows: which ones, ``(B,)``.
@@ -41,7 +41,7 @@ class TrainedModel:
     cepstra are the model's work.
 
     Args:
-        net: maps ``(x, dt, times, lengths)`` to the answers of the task.
+        net: maps ``(x, dt, times, lengths)`` to the output of the task.
         task: kind of problem, a key of `ckcnn.tasks.TASKS`.
         preprocessing: what was done to raw sequences; None for a checkpoint that does not hold it.
         takes_times: whether `net` knows what to do with time stamps.
@@ -93,7 +93,7 @@ class TrainedModel:
         return trained.classes or tuple(map(str, range(count)))
 
     def stream(self, batch: int = 1, dt: float = 1.0) -> ModelStream:
-        """Return a stream, which answers raw samples as they arrive.
+        """Return a stream, which predicts raw samples as they arrive.
 
         Args:
             batch: streams side by side.
@@ -183,7 +183,7 @@ class TrainedModel:
             "data": f"{trained.data}, {trained.task}",
             "takes": "text" if self.task.from_tokens else describe_channels(trained),
             "length": _describe_length(trained),
-            "missing": f"as NaN, told the network by {trained.missing or 'zeros'}" if trained.knows_missing else "none",
+            "missing": f"as NaN, encoded as {trained.missing or 'zeros'}" if trained.knows_missing else "none",
             "times": "needed" if trained.stamped else "possible" if self.takes_times else "not possible",
             "answers": self._describe_answers(names),
         }
@@ -244,7 +244,7 @@ def _describe_length(trained: Preprocessing) -> str:
 
 
 def _scatter(answers: Tensor, decided: Tensor, rows: Tensor, steps: Tensor, lengths: Tensor) -> None:
-    """Puts the answers of every step to the raw steps that they are for; what lies in padding is left out."""
+    """Put the answers of every step to the raw steps that they are for; what lies in padding is left out."""
     for row, values, places, length in zip(rows.tolist(), decided, steps, lengths.tolist(), strict=True):
         real = (places >= 0) & (places < length)
         answers[row][..., places[real]] = values[..., real]

@@ -45,7 +45,7 @@ class RealCepstra(nn.Module):
         self.shortest = shortest(settings)  # samples of a recording
 
     def forward(self, sound: Tensor) -> Tensor:
-        """Maps sound ``(B, T)`` in [-1, 1] to coefficients ``(B, K, F)``."""
+        """Map sound ``(B, T)`` in [-1, 1] to coefficients ``(B, K, F)``."""
         half = self.shortest - 1
         padded = F.pad(sound[:, None], (half, half), mode="reflect")
         real, imaginary = F.conv1d(padded, self.waves, stride=self.step).chunk(2, dim=1)  # (B, W, F)

@@ -19,12 +19,12 @@ from ckcnn.files import check_output, replacing
 from ckcnn.kernel_fits.fits import FEWEST_POINTS, NETS, TARGETS, Fit, fit
 
 Fits = Mapping[tuple[str, str], Fit]  # by function and net
-_GREY, _BLUE, _ORANGE = "#bdbdbd", "#0072b2", "#d55e00"  # told apart by the colour-blind, too
+_GREY, _BLUE, _ORANGE = "#bdbdbd", "#0072b2", "#d55e00"  # distinguishable for the colour-blind
 _ENLARGED = {"noise": 5}  # of which only such a part is drawn, because all of it would be a solid area
 
 
 def main(argv: Sequence[str]) -> int:
-    """Fits every net to every function, prints the errors and draws the fits."""
+    """Fit every net to every function, print the errors and draw the fits."""
     options = _parser().parse_args(list(argv))
     _check(options)
     start = time.perf_counter()
@@ -109,7 +109,7 @@ def _fit_all(options: argparse.Namespace, p: Tensor) -> Fits:
 
 
 def draw(p: Tensor, fits: Fits, title: str, path: Path) -> None:
-    """Draws one row for each function and one column for each net, with the error above each fit.
+    """Draw one row for each function and one column for each net, with the error above each fit.
 
     Args:
         p: the coordinates.

@@ -81,7 +81,7 @@ class Fit:
 
 
 def fit(net: nn.Module, p: Tensor, target: Tensor, steps: int, learning_rate: float) -> Fit:
-    """Trains a kernel net on a function: all points in every step, Adam, cosine decay.
+    """Train a kernel net on a function: all points in every step, Adam, cosine decay.
 
     Args:
         net: maps coordinates ``(L,)`` to ``(1, L)``.

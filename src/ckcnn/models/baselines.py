@@ -158,7 +158,7 @@ class BaselineNet(nn.Module):
         self.body, self.head, self.every_step = body(in_channels, hidden), nn.Linear(hidden, out_channels), every_step
 
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
-        """Maps ``(B, C, T)``, or tokens ``(B, T)``, to the answers of the task; these models do not know `dt`."""
+        """Map ``(B, C, T)``, or tokens ``(B, T)``, to the output of the task; these models ignore `dt`."""
         if times is not None:
             raise ValueError("GRU, LSTM and TCN take no time stamps; use --data.missing mask")
         if self.embedding is not None:

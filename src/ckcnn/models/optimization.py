@@ -40,7 +40,7 @@ class WarmUpCosine:
 
 
 def cosine(optimizer: Optimizer, steps: int, warm_up: float) -> LambdaLR:
-    """Return the schedule ``"cosine"`` for so many steps."""
+    """Return the schedule ``"cosine"`` for this many steps."""
     return LambdaLR(optimizer, WarmUpCosine(steps, warm_up))
 
 

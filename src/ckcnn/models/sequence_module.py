@@ -38,7 +38,7 @@ class SequenceModule(LightningModule):
     """A network on sequences: everything about training that does not depend on the network.
 
     A subclass takes its arguments, calls `save_hyperparameters`, and sets `net`, which maps ``(x, dt, times, lengths)``
-    to the answers of the task.
+    to the output of the task.
 
     Args:
         task: kind of problem, a key of `ckcnn.tasks.TASKS`.
@@ -141,7 +141,7 @@ class SequenceModule(LightningModule):
         return cls(**{**facts_of(data)._asdict(), **options})
 
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
-        """What the network answers: scores of classes, or values.
+        """What the network returns: scores of classes, or values.
 
         Args:
             x: signals ``(B, C, T)``; for language, tokens ``(B, T)``.
@@ -158,7 +158,7 @@ class SequenceModule(LightningModule):
         return self.net(x, dt=dt, times=times, **valid)
 
     def answers(self, batch: SequenceBatch, split: str = "test", step: float = 1.0) -> Tensor:
-        """What the network answers to a batch.
+        """What the network returns for a batch.
 
         Args:
             batch: of sequences.
@@ -339,7 +339,7 @@ class SequenceModule(LightningModule):
         return optimization.build(self.optimizer_factory, groups, rate)
 
     def make_schedule(self, optimizer: torch.optim.Optimizer, steps: int = 1) -> Any:
-        """Return a new schedule, for so many steps if it depends on them; None for a constant learning rate."""
+        """Return a new schedule, for this many steps if it depends on them; None for a constant learning rate."""
         if self.schedule_factory is not None:
             return self.schedule_factory(optimizer)
         if self.schedule == "constant":
@@ -360,7 +360,7 @@ class SequenceModule(LightningModule):
             raise ValueError(f"schedule {self.schedule} needs an end: set --trainer.max_epochs, or --trainer.max_steps")
         if self.planned_steps not in (None, steps):
             raise ValueError(
-                f"the run was begun with schedule {self.schedule} over {self.planned_steps} steps, now there would be "
+                f"the run was started with schedule {self.schedule} over {self.planned_steps} steps, now there are "
                 f"{steps}, and a cycle cannot be extended or shortened; keep the epochs, the size of the batches and "
                 "the number of processes as they were, or leave out --ckpt_path to start a new run"
             )
@@ -433,8 +433,8 @@ class SequenceModule(LightningModule):
         """Return the model of an exported folder, ready to be evaluated or trained further.
 
         Args:
-            folder: what ``ckcnn export`` or `save_pretrained` wrote. A name such as ``owner/name`` that is no folder is
-                downloaded from the Hugging Face hub, if `huggingface_hub` is installed.
+            folder: what ``ckcnn export`` or `save_pretrained` wrote. A name such as ``owner/name`` that is not a folder
+                is downloaded from the Hugging Face hub, if `huggingface_hub` is installed.
 
         Raises:
             ValueError: if it holds no model of this class.
@@ -472,7 +472,7 @@ class SequenceModule(LightningModule):
         """Take over what the checkpoint knows besides weights; also called by `load_from_checkpoint`.
 
         Raises:
-            ValueError: if the checkpoint is of another model.
+            ValueError: if the checkpoint is from a different model.
         """
         self._check_class(checkpoint.get("model_class"))
         if "preprocessing" in checkpoint:

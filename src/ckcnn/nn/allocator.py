@@ -8,7 +8,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 
 
 def keep_memory() -> bool:
-    """Makes this process keep freed memory for its next tensors instead of returning it to the system.
+    """Make this process keep freed memory for its next tensors instead of returning it to the system.
 
     Call it once at the start of a program that trains on a CPU. By default glibc hands large tensors back as soon as
     they are freed, and each training step pays for fetching and clearing the same pages again. The process then stays

@@ -44,7 +44,7 @@ class CKBlock(nn.Module):
         self.shortcut = nn.Identity() if same else PointwiseConv(in_channels, out_channels, kernel_size=1)
 
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:
-        """Maps ``(B, C_in, T) -> (B, C_out, T)``; `dt` and `times` as in `CKConv.forward`."""
+        """Map ``(B, C_in, T) -> (B, C_out, T)``; `dt` and `times` as in `CKConv.forward`."""
         y = self.dropout(self.norm1(self.conv1(x, dt, times)).relu_())
         y = self.dropout(self.norm2(self.conv2(y, dt, times)).relu_())
         return (y + self.shortcut(x)).relu_()

@@ -1,4 +1,4 @@
-"""What bad input gets: one ValueError that says what was expected, what came and what to do."""
+"""What bad input gets: one ValueError that says what was expected, what was given and what to do."""
 
 from __future__ import annotations
 

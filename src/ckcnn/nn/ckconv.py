@@ -27,7 +27,7 @@ class CKConv(nn.Module):
 
     ::
 
-        y[t] = sum over lags u of  kernel(u) @ x[t - u] * (stretch of time that the sample stands for) + bias
+        y[t] = sum over lags u of  kernel(u) @ x[t - u] * (time that the sample represents) + bias
 
     All time is counted in samples of the training grid. The kernel remembers `horizon` of them; a lag keeps its meaning
     when the sampling rate changes, and a longer signal never stretches the kernel.
@@ -95,14 +95,14 @@ class CKConv(nn.Module):
         return self.memory.horizon
 
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:
-        """Convolves ``(B, I, T) -> (B, O, T)``.
+        """Convolve ``(B, I, T) -> (B, O, T)``.
 
         Args:
             x: signal.
             dt: sampling step in training samples: 2 is half the training rate, 0.5 twice the rate.
             times: the stamp of every sample, ``(B, T)``, in training samples, instead of `dt`. Equal steps are the
-                same as `dt`; otherwise each sample counts with the stretch of time that it stands for. Several layers
-                can share one `TimeGrid`, which looks at the stamps once.
+                same as `dt`; otherwise each sample counts with the time that it represents. Several layers
+                can share one `TimeGrid`, which checks the stamps once.
 
         Raises:
             ValueError: if an argument does not fit; the message says what was expected.

@@ -1,4 +1,4 @@
-"""Depthwise convolution by FFT: each channel with a kernel of its own, a piece of the channels at a time.
+"""Depthwise convolution by FFT: each channel with its own kernel, a piece of the channels at a time.
 
 Time stays the last axis, so nothing is transposed. A piece is as large as suits the device: on a CPU its spectrum stays
 in the cache between the transform, the product and the transform back, and no spectrum of the whole signal has to

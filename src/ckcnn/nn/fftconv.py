@@ -34,13 +34,13 @@ class FFTConv(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws all weights anew, as PyTorch's own convolutions do: U(±1 / sqrt(in_channels * length))."""
+        """Initialise all weights, as PyTorch's own convolutions do: U(±1 / sqrt(in_channels * length))."""
         bound = 1 / math.sqrt(self.kernel[0].numel())
         for parameter in self.parameters():
             parameter.uniform_(-bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Convolves ``(B, I, T) -> (B, O, T)``; samples older than the kernel are forgotten."""
+        """Convolve ``(B, I, T) -> (B, O, T)``; samples older than the kernel are forgotten."""
         return fft_conv(x, self.kernel, self.bias, self.advance)
 
     def extra_repr(self) -> str:

@@ -24,6 +24,6 @@ class FromLastValue(nn.Module):
         self.net = net
 
     def forward(self, x: Tensor, **sampled: Any) -> Tensor:
-        """Maps ``(B, C, T)`` to the next steps ``(B, C, H)``; `sampled` says how, as for the network."""
+        """Map ``(B, C, T)`` to the next steps ``(B, C, H)``; `sampled` says how, as for the network."""
         last = x[..., -1:]  # (B, C, 1)
         return last + self.net(x - last, **sampled).unflatten(1, (x.shape[1], -1))

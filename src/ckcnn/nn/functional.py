@@ -14,7 +14,7 @@ __all__ = ["basis_conv", "fft_conv", "full_precision"]
 
 
 def fft_conv(x: Tensor, kernel: Tensor, bias: Tensor | None = None, advance: int = 0) -> Tensor:
-    """Convolves a signal with a kernel of any length.
+    """Convolve a signal with a kernel of any length.
 
     ::
 

@@ -2,9 +2,9 @@
 
     y[i] = sum over j of  kernel(t_i - t_j) @ x[j] * width_ij,   t_i - t_j within the memory, j <= i if causal
 
-``width_ij`` is the stretch of time that sample ``j`` stands for: half the way to either neighbour. A causal layer takes
-it as known when sample ``i`` arrives, the last gap for the newest sample. So no output depends on a later stamp: when
-the next measurement is taken can give away what it will show.
+``width_ij`` is the time that sample ``j`` represents: from halfway to one neighbour to halfway to the other. A causal
+layer takes it as known when sample ``i`` arrives, the last gap for the newest sample. So no output depends on a later
+stamp: when the next measurement is taken can give away what it will show.
 """
 
 # B batch, O out channels, I in channels, T time, L lags, K basis functions, R rows (outputs) of one block
@@ -32,7 +32,7 @@ _FINEST = 1e-12  # no window is made for less
 
 
 def stamped_conv(x: Tensor, grid: TimeGrid, kernel: ContinuousKernel, bias: Tensor | None) -> Tensor:
-    """Convolves samples ``(B, I, T)`` with stamps: ``(B, O, T)``.
+    """Convolve samples ``(B, I, T)`` with stamps: ``(B, O, T)``.
 
     Which way an output is computed depends on the kernel, on the number of samples and on stamps up to its own, never
     on later ones: whole numbers exactly on the grid, then a non-uniform FFT, and pairs where the grid gets too long.
@@ -95,7 +95,7 @@ def _plan(grid: TimeGrid, kernel: ContinuousKernel) -> tuple[float, Window] | No
 
 
 def _exact_prefix(y: Tensor, x: Tensor, grid: TimeGrid, kernel: ContinuousKernel) -> Tensor:
-    """Takes outputs whose stamps so far are whole numbers from the training grid.
+    """Take outputs whose stamps so far are whole numbers from the training grid.
 
     Otherwise the first stamp between two samples would change what came before it, if only by the tolerance.
     """
@@ -107,9 +107,9 @@ def _exact_prefix(y: Tensor, x: Tensor, grid: TimeGrid, kernel: ContinuousKernel
 
 
 def _conv_on_grid(x: Tensor, grid: TimeGrid, kernel: ContinuousKernel) -> Tensor:
-    """Puts the samples on the training grid, convolves there, and reads the result where there were samples.
+    """Put the samples on the training grid, convolve there, and read the result where there were samples.
 
-    In a causal layer lag 0 is a product of its own, because there a sample does not count with its final width, and
+    In a causal layer lag 0 is a separate product, because there a sample does not count with its final width, and
     not for those that came before it with the same stamp.
     """
     batch, channels, _ = x.shape
@@ -145,7 +145,7 @@ def _at_this_stamp(x: Tensor, grid: TimeGrid) -> Tensor:
 
 
 def _conv_by_pairs(x: Tensor, grid: TimeGrid, kernel: ContinuousKernel, first: int = 0) -> Tensor:
-    """Evaluates the kernel at the lag of every pair, a block of outputs at a time, again in the backward pass.
+    """Evaluate the kernel at the lag of every pair, a block of outputs at a time, again in the backward pass.
 
     Returns:
         The outputs from step `first` on, ``(B, O, T - first)``.

@@ -112,7 +112,7 @@ class Siren(KernelNet):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws all weights anew. Assigning to a normalised ``weight`` sets its direction and its norm."""
+        """Initialise all weights. Assigning to a normalised ``weight`` sets its direction and its norm."""
         hidden = self.second.in_features
         if self.log_omega_0 is not None:
             self.log_omega_0.fill_(math.log(self.omega_0))
@@ -165,7 +165,7 @@ class FourierKernel(KernelNet):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws all weights anew."""
+        """Initialise all weights."""
         self.frequencies.weight.normal_(std=2 * math.pi * self.omega_0)
         self.mix.reset_parameters()
         self.read_out.reset_parameters()

@@ -65,7 +65,7 @@ class MAGNet(KernelNet):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws all weights anew."""
+        """Initialise all weights."""
         reach = 5 / 3 * self.sigma_0
         if self.causal:
             self.centre.uniform_(1 - reach, 1)

@@ -54,7 +54,7 @@ class MLPKernel(KernelNet):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws all weights anew."""
+        """Initialise all weights."""
         for layer in (self.first, self.second, self.read_out):
             bound = 1 / math.sqrt(layer.in_features)
             layer.weight = torch.empty_like(layer.weight).uniform_(-bound, bound)
@@ -87,7 +87,7 @@ class MLPKernel(KernelNet):
 
 @torch.no_grad()
 def place_knots(layer: nn.Linear, inputs: Tensor) -> None:
-    """Sets weights and biases so that the normalised output of unit ``i`` is zero at ``inputs[i]``.
+    """Set weights and biases so that the normalised output of unit ``i`` is zero at ``inputs[i]``.
 
     The paper sets ``b_i = -W_i h_i`` for any weights. Layer norm then takes the mean over the units away, which moves
     the knots. They stay in place if that mean is zero at every input: weights that sum to zero over the units give

@@ -47,7 +47,7 @@ class MultiscaleSiren(KernelNet):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws all weights anew. Assigning to a normalised ``weight`` sets its direction and its norm."""
+        """Initialise all weights. Assigning to a normalised ``weight`` sets its direction and its norm."""
         frequencies = self.frequencies()
         octaves = frequencies.log2()
         near = ((octaves[:, None] - octaves).abs() <= _OCTAVES + 1e-3).float()

@@ -67,7 +67,7 @@ class NearPairs:
         return len(self.rows)
 
     def elements(self, tiles: int) -> int:
-        """Weights of so many tiles."""
+        """Weights of this many tiles."""
         return tiles * self.rows.shape[1] * self.columns.shape[1] * self.terms
 
     def chunks(self, channels: int) -> list[slice]:
@@ -77,7 +77,7 @@ class NearPairs:
         return [slice(start, min(start + step, len(self))) for start in range(0, len(self), step)]
 
     def weights(self, part: slice) -> Tensor:
-        """For each tile the terms of all its pairs times the stretch of the sample, ``(X, R Q, S)``."""
+        """For each tile the terms of all its pairs times the time that the sample represents, ``(X, R Q, S)``."""
         return self._make(part) if self._kept is None else self._kept[part]
 
     def _lags(self) -> tuple[float, float]:

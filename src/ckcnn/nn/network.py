@@ -39,9 +39,9 @@ class CKBackbone(nn.Module):
         self.blocks = nn.ModuleList(CKBlock(a, b, conv, norm, dropout) for a, b in pairwise(channels))
 
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:
-        """Maps ``(B, C_in, T) -> (B, C_out, T)``; `dt` and `times` as in `CKConv.forward`.
+        """Map ``(B, C_in, T) -> (B, C_out, T)``; `dt` and `times` as in `CKConv.forward`.
 
-        Stamps are looked at once: all blocks get the same `TimeGrid`.
+        Stamps are checked once: all blocks get the same `TimeGrid`.
         """
         times = TimeGrid.of(times, x)
         for block in self.blocks:
@@ -102,7 +102,7 @@ class CKNet(nn.Module):
     def forward(
         self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None, lengths: Tensor | None = None
     ) -> Tensor:
-        """Maps ``(B, C, T)`` to ``(B, out)``, or ``(B, out, T)`` when every step is read.
+        """Map ``(B, C, T)`` to ``(B, out)``, or ``(B, out, T)`` when every step is read.
 
         Args:
             x: signal.
@@ -172,7 +172,7 @@ class CKTextNet(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     def forward(self, tokens: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:
-        """Maps tokens ``(B, T)`` to the scores of the next one at every step, ``(B, V, T)``."""
+        """Map tokens ``(B, T)`` to the scores of the next one at every step, ``(B, V, T)``."""
         if tokens.dim() != 2 or 0 in tokens.shape or tokens.dtype not in (torch.int32, torch.int64):
             raise ValueError(
                 f"tokens must be whole numbers (batch, time), int64, got {tokens.dtype} {tuple(tokens.shape)}"

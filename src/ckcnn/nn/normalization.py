@@ -26,7 +26,7 @@ class StepNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalises ``(B, C, T)``."""
+        """Normalise ``(B, C, T)``."""
         variance, mean = torch.var_mean(x, dim=1, keepdim=True, correction=0)
         return (x - mean) * torch.rsqrt(variance + self.eps) * self.weight[:, None] + self.bias[:, None]
 

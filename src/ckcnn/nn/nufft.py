@@ -34,7 +34,7 @@ def spread_conv(
     sigma: float,
     window: Window,
 ) -> Tensor:
-    """Convolves samples ``(B, I, T)``: ``(B, O, T)``.
+    """Convolve samples ``(B, I, T)``: ``(B, O, T)``.
 
     Args:
         x: the signal, in the type of the kernel.

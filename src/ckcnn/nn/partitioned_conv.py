@@ -50,7 +50,7 @@ class PartitionedConv(StatefulStage):
         bias: ``(O,)`` or None.
         batch: how many signals arrive in step.
         partition: how to cut the kernel; by default by what it costs.
-        depthwise: whether each channel has a kernel of its own; ``I`` is then 1 for the kernel ``(C, 1, L)``.
+        depthwise: whether each channel has its own kernel; ``I`` is then 1 for the kernel ``(C, 1, L)``.
     """
 
     history: Tensor  # (B, I, lookback + segment)

@@ -43,7 +43,7 @@ class PointKernel(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws everything anew."""
+        """Initialise all parameters."""
         if self.causal:
             nn.init.trunc_normal_(self.place, 1.0, _SPREAD, -1.0, 1.0)
         else:

@@ -87,7 +87,7 @@ def smaller(a: int, b: int) -> int:
 
 
 def smooth(samples: Tensor, dt: float) -> Tensor:
-    """Blurs ``(K, L)`` functions sampled finer than the training grid, to remove what training could not see.
+    """Blur ``(K, L)`` functions sampled finer than the training grid, to remove what training could not see.
 
     The paper's Gaussian (Appx. E.3): ``2 / dt + 1`` taps with sigma half a sample. Here its weights always sum to 1,
     also at both ends, where only the taps that meet a sample count: so a constant stays the same constant.
@@ -133,10 +133,10 @@ def coarsen(samples: Tensor, dt: float, ahead: int, length: int) -> tuple[Tensor
 
 
 def cell_widths(times: Tensor) -> Tensor:
-    """The stretch of time each sample stands for, the inverse of the density of samples around it (Appx. A.1).
+    """The time that each sample represents, the inverse of the density of samples around it (Appx. A.1).
 
     Half the way to either neighbour; the first and the last sample mirror their only gap, so a regular grid has equal
-    cells. A single sample stands for one training sample.
+    cells. A single sample represents one training sample.
 
     Args:
         times: ``(B, T)`` stamps that do not decrease.
@@ -149,8 +149,8 @@ def cell_widths(times: Tensor) -> Tensor:
 
 
 def newest_widths(times: Tensor) -> Tensor:
-    """The stretch each sample stands for while it is the newest and no later stamp is known, ``(B, T)``.
+    """The time that each sample represents while it is the newest and no later stamp is known, ``(B, T)``.
 
-    Its last gap, mirrored; the very first sample stands for one training sample.
+    Its last gap, mirrored; the very first sample represents one training sample.
     """
     return torch.cat([torch.ones_like(times[:, :1]), times.diff()], dim=1)

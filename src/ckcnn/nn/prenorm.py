@@ -55,7 +55,7 @@ class PreNormBlock(nn.Module):
         self.mix.reset_bias()
 
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:
-        """Maps ``(B, C, T) -> (B, C, T)``; `dt` and `times` as in `CKConv.forward`."""
+        """Map ``(B, C, T) -> (B, C, T)``; `dt` and `times` as in `CKConv.forward`."""
         y = self.activation(self.conv(self.norm(x), dt, times))
         return x + self.gate(self.mix(self.dropout(y)))
 
@@ -71,7 +71,7 @@ class ConvStem(nn.Module):
         self.activation = ACTIVATIONS[activation]()
 
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:
-        """Maps ``(B, C_in, T) -> (B, C_out, T)``; `dt` and `times` as in `CKConv.forward`."""
+        """Map ``(B, C_in, T) -> (B, C_out, T)``; `dt` and `times` as in `CKConv.forward`."""
         y: Tensor = self.activation(self.norm(self.conv(x, dt, times)))
         return y
 
@@ -114,7 +114,7 @@ class PreNormBackbone(nn.Module):
         self.norm = NORMS[norm](width)
 
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:
-        """Maps ``(B, C_in, T) -> (B, C_out, T)``; `dt` and `times` as in `CKConv.forward`."""
+        """Map ``(B, C_in, T) -> (B, C_out, T)``; `dt` and `times` as in `CKConv.forward`."""
         times = TimeGrid.of(times, x)
         x = self.stem(x, dt, times) if isinstance(self.stem, ConvStem) else self.stem(x)
         for block in self.blocks:

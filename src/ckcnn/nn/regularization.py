@@ -10,7 +10,7 @@ from ckcnn.nn.separable import DepthwiseCKConv
 
 
 def kernel_penalty(net: nn.Module) -> Tensor:
-    """Sums ``||kernel|| + ||bias||``, not squared, over all continuous-kernel convolutions of a network.
+    """Sum ``||kernel|| + ||bias||``, not squared, over all continuous-kernel convolutions of a network.
 
     The kernel is the one on the training grid, without weight dropout. Add it to the loss, times the weight decay.
     """

@@ -35,7 +35,7 @@ class DepthwiseCKConv(nn.Module):
 
     ::
 
-        y[c, t] = sum over lags u of  window_c(u) kernel_c(u) x[c, t - u] * (stretch of time of the sample)
+        y[c, t] = sum over lags u of  window_c(u) kernel_c(u) x[c, t - u] * (time that the sample represents)
                   + skip_c x[c, t] + bias_c
 
     Time is counted in samples of the training grid, as in `CKConv`. Every kernel starts with energy 1 on that grid, so
@@ -108,7 +108,7 @@ class DepthwiseCKConv(nn.Module):
         self.kernel_net.scale_outputs(1 / norms.clamp_min(_LEAST * norms.mean()))
 
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:
-        """Convolves ``(B, C, T) -> (B, C, T)``; `dt` and `times` as in `CKConv.forward`."""
+        """Convolve ``(B, C, T) -> (B, C, T)``; `dt` and `times` as in `CKConv.forward`."""
         like = self._like
         check_signal(x, self.channels, like.dtype)
         grid, dt = sampling(times, dt, x)
@@ -252,5 +252,5 @@ class SeparableCKConv(nn.Module):
         self.pointwise.reset_bias()
 
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:
-        """Convolves ``(B, C, T) -> (B, O, T)``; `dt` and `times` as in `CKConv.forward`."""
+        """Convolve ``(B, C, T) -> (B, O, T)``; `dt` and `times` as in `CKConv.forward`."""
         return self.pointwise(self.depthwise(x, dt, times))

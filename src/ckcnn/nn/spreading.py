@@ -47,7 +47,7 @@ class Spreading:
         self._rows = batch * length
 
     def bags(self, dtype: torch.dtype, cells: int) -> tuple[Bags, Bags]:
-        """Sums over samples, one for each cell, and sums over cells, one for each sample."""
+        """Sum over samples, one for each cell, and sum over cells, one for each sample."""
         if dtype not in self._by_dtype:
             weights = self._weights.to(dtype)
             order = self._cells.argsort(stable=True)

@@ -1,4 +1,4 @@
-"""Time stamps, looked at once for all layers of a network."""
+"""Time stamps, checked once for all layers of a network."""
 
 # B batch, T time
 
@@ -25,7 +25,7 @@ class TimeGrid:
     """What all layers of a network need to know about the stamps of a batch.
 
     Making one checks the stamps and waits for their values once; a network makes one per call and hands it to its
-    layers in place of `times`. What depends on the horizon or on the grid is made when first asked for, then shared.
+    layers in place of `times`. What depends on the horizon or on the grid is made on first use, then shared.
 
     Args:
         times: stamps ``(B, T)`` in training samples that do not decrease; padding repeats the last one.
@@ -73,7 +73,7 @@ class TimeGrid:
 
     @cached_property
     def widths(self) -> Tensor:
-        """The stretch of time that each sample stands for once the next stamp is known, ``(B, T)``."""
+        """The time that each sample represents once the next stamp is known, ``(B, T)``."""
         return cell_widths(self.stamps)
 
     @cached_property

@@ -118,7 +118,7 @@ class Window:
         return self._end(self.ramp, False)
 
     def _end(self, reach: float, causal: bool) -> End:
-        """Fits the terms to cosines and sines of all frequencies up to the band."""
+        """Fit the terms to cosines and sines of all frequencies up to the band."""
         order = 4 if self.tolerance >= _FINE else 8
         reach = math.ceil(reach)
         frequencies = torch.linspace(0, BAND, 64, dtype=torch.float64)[:, None]

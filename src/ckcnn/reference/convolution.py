@@ -33,7 +33,7 @@ class ReferenceConv(CKConv):
     """
 
     def forward(self, x: Tensor, dt: float = 1.0, times: Tensor | TimeGrid | None = None) -> Tensor:
-        """Convolves ``(B, I, T) -> (B, O, T)``; `dt` as in `CKConv`, time stamps are unknown to the authors' code."""
+        """Convolve ``(B, I, T) -> (B, O, T)``; `dt` as in `CKConv`, time stamps are unknown to the authors' code."""
         if times is not None:
             raise ValueError("the authors' weights take no time stamps; leave out --data.missing times")
         if x.shape[-1] % 2 == 0 or x.shape[-1] < self.horizon:
@@ -86,7 +86,7 @@ def newest_position(length: int, horizon: int, step: float) -> float:
 
 
 def smooth_inside(samples: Tensor, half: int) -> Tensor:
-    """Blurs ``(K, T)`` with ``2 half + 1`` taps of a Gaussian of half a sample; their sum is not 1, the ends stay."""
+    """Blur ``(K, T)`` with ``2 half + 1`` taps of a Gaussian of half a sample; their sum is not 1, the ends stay."""
     offsets = torch.arange(-half, half + 1, dtype=samples.dtype, device=samples.device)
     taps = torch.exp(-2 * offsets**2) * math.sqrt(2 / math.pi)
     inside = torch.nn.functional.conv1d(samples[:, None], taps[None, None])[:, 0]
@@ -105,7 +105,7 @@ def warped_conv(x: Tensor, *parts: Tensor) -> Tensor:
 
 
 def warp(y: Tensor) -> Tensor:
-    """Reads the T spectral lines of ``2 T - 1`` samples as those of ``2 T - 2`` and keeps T samples.
+    """Read the T spectral lines of ``2 T - 1`` samples as those of ``2 T - 2`` and keep T samples.
 
     Those two transforms of odd lengths would take longer than all others; up to some hundred samples, the matrix of
     this linear map is faster.

@@ -20,12 +20,12 @@ WORDS = {
 
 
 def import_weights(path: str | os.PathLike[str], omega_0: float, **arguments: Any) -> dict[str, Any]:
-    """Makes a checkpoint of a `ReferenceCKCNN` from a file of the authors.
+    """Make a checkpoint of a `ReferenceCKCNN` from a file of the authors.
 
     Args:
         path: file with their weights; it is not trusted.
-        omega_0: what no file tells: the exact value of the run.
-        arguments: others of `ReferenceCKCNN`. What the file tells must agree with it, and may be left out.
+        omega_0: the exact value of the run, which is in no file.
+        arguments: others of `ReferenceCKCNN`. What the file contains must agree with it, and may be left out.
 
     Returns:
         What Lightning and `ReferenceCKCNN.load_from_checkpoint` load, all plain values and tensors.
@@ -37,11 +37,11 @@ def import_weights(path: str | os.PathLike[str], omega_0: float, **arguments: An
     try:
         facts = recognise(tensors)
     except ValueError as error:
-        raise ValueError(f"{path} is none of the authors' models: {error}") from None
+        raise ValueError(f"{path} is not one of the authors' models: {error}") from None
     different = [name for name in facts if arguments.get(name) not in (None, facts[name])]
     if different:
         differences = ", ".join(f"{WORDS.get(name, name)} {facts[name]}, not {arguments[name]}" for name in different)
-        raise ValueError(f"{path} is another model: it has {differences}; ckcnn import --list shows its preset")
+        raise ValueError(f"{path} is a different model: it has {differences}; ckcnn import --list shows its preset")
     settings = {**facts, **arguments, "omega_0": omega_0}
     if "horizon" not in settings:
         raise ValueError(f"{path} does not contain the length of the training sequences; give it as horizon")

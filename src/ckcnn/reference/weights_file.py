@@ -39,7 +39,7 @@ def read_tensors(path: str | os.PathLike[str], limit: int = LIMIT) -> dict[str, 
             loaded = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception:  # the loader raises whatever it stumbles over, with advice to switch its safety off
         raise ValueError(
-            f"{path} is broken, or holds more than tensors, which is not executed; get the original file again"
+            f"{path} is damaged, or holds more than tensors, which is not executed; get the original file again"
         ) from None
     return _check_tensors(path, loaded, limit)
 
@@ -50,10 +50,12 @@ def _check_archive(path: Path, content: bytes, limit: int) -> None:
             unpacked = sum(entry.file_size for entry in archive.infolist())
     except Exception:  # zipfile too has more errors than its own
         raise ValueError(
-            f"{path} is no file of torch.save, which is a zip archive, or it is broken; get the original file again"
+            f"{path} is not a file of torch.save (a zip archive), or is damaged; get the original file again"
         ) from None
     if unpacked > limit:
-        raise ValueError(f"{path} unpacks to {unpacked:,} bytes, expected at most {limit:,}; it is no file of weights")
+        raise ValueError(
+            f"{path} unpacks to {unpacked:,} bytes, expected at most {limit:,}; it is not a file of weights"
+        )
     try:
         check_archive(content)
     except Exception as error:
@@ -66,13 +68,13 @@ def _check_tensors(path: Path, loaded: object, limit: int) -> dict[str, Tensor]:
     for name, value in loaded.items():
         if not isinstance(name, str) or type(value) not in (Tensor, nn.Parameter):
             raise ValueError(
-                f"{path} holds something else than weights: expected tensors by name, got {_kind(value)} under {name!r}"
+                f"{path} holds more than weights: expected tensors by name, got {_kind(value)} under {name!r}"
             )
         if value.layout is not torch.strided or value.device.type != "cpu" or value.is_quantized:
             raise ValueError(f"{path}: expected plain numbers in {name}, got a {value.layout} on {value.device}")
     if (size := sum(value.numel() * value.element_size() for value in loaded.values())) > limit:
         raise ValueError(
-            f"{path} holds tensors of {size:,} bytes, expected at most {limit:,}; it is no file of weights"
+            f"{path} holds tensors of {size:,} bytes, expected at most {limit:,}; it is not a file of weights"
         )
     for name, value in loaded.items():
         if not bool(value.isfinite().all()):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ckcnn.report.axes import Axis, Ticks
 
 CANVAS = {"width": 360, "height": 210, "left": 48, "right": 352, "top": 8, "bottom": 176}
-_POINTS = 120  # of a line; more cannot be told apart on the canvas
+_POINTS = 120  # of a line; more cannot be distinguished on the canvas
 _LINES = 6  # of a chart; more have no colour of their own
 _WIDE = 30.0  # positive values that spread more than this get a logarithmic axis
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_MOST = 64  # classes; more cannot be told apart
+_MOST = 64  # classes; more cannot be distinguished
 _SIDE = 300  # of the matrix
 _LETTERS = 12  # of the name of a class
 _NUMBERED = 22  # classes, up to which the counts can be read
@@ -74,7 +74,7 @@ def _mistakes(counts: Sequence[Sequence[int]], names: Sequence[str], most: int =
         (n, row, column) for row, line in enumerate(counts) for column, n in enumerate(line) if n and row != column
     ]
     chosen = sorted(pairs, key=lambda pair: -pair[0])[:most]
-    return [f"{names[row]} taken for {names[column]}: {count}" for count, row, column in chosen]
+    return [f"{names[row]} predicted as {names[column]}: {count}" for count, row, column in chosen]
 
 
 def _is_square(counts: Any) -> bool:

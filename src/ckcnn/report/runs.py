@@ -132,9 +132,7 @@ def _curves(run: Run) -> list[Chart]:
             name = f"{split}/{metric}"
             points = [(row["epoch"], row[name]) for row in run.epochs if name in row]
             lines.append(Line({"val": "validation", "train": "training"}[split], points))
-        charts.append(
-            chart(str(metric), "epoch", lines, percent=in_percent(metric), mark=best, mark_name="epoch that was kept")
-        )
+        charts.append(chart(str(metric), "epoch", lines, percent=in_percent(metric), mark=best, mark_name="best epoch"))
     return [made for made in charts if made is not None]
 
 

@@ -34,7 +34,7 @@ from ckcnn.runs.stopping import Stop, signals
 
 
 def main(argv: Sequence[str]) -> int:
-    """Lists the tables, writes a job array, or does what is missing and writes the tables.
+    """List the tables, write a job array, or train what is missing and write the tables.
 
     Returns:
         0, or 1 if a run failed, 130 or 143 if it was stopped by a signal and can be resumed.

@@ -37,7 +37,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure of a table.
+    """One result of a table.
 
     Attributes:
         row: of the table.

@@ -63,7 +63,7 @@ def _readable(job: Job) -> Run | None:
 
 
 def write(table: Table, jobs: Sequence[Job], folder: Path) -> list[Path]:
-    """Writes both files; returns their names."""
+    """Write both files; return their names."""
     found = collect(table, jobs)
     paths = [folder / f"{table.name}.md", folder / f"{table.name}.csv"]
     with replacing(paths[0]) as file:

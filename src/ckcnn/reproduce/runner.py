@@ -43,7 +43,7 @@ class Runner:
     failures: dict[str, str] = field(default_factory=dict)
 
     def run(self, jobs: Sequence[Job]) -> None:
-        """Works until everything is done or it is time to stop; failures of single jobs are noted."""
+        """Work until everything is done or it is time to stop; failures of single jobs are noted."""
         waiting: queue.SimpleQueue[tuple[int, Job]] = queue.SimpleQueue()
         for number, job in enumerate(jobs, 1):
             waiting.put((number, job))
@@ -101,7 +101,7 @@ class Runner:
             self.tell(f"{title}: {outcome(run, cells)}")
 
     def _command(self, words: Sequence[str], job: Job, share: Mapping[str, str], to_the_end: bool = False) -> str:
-        """Runs a command of ``ckcnn``; returns why it failed, or nothing, also if it was stopped and can be resumed."""
+        """Run a command of ``ckcnn``; return why it failed, or nothing, also if it was stopped and can be resumed."""
         log: Path = job.runs / job.name / "log.txt"
         process = CommandProcess.start([*words, *self.others], log, {**alone(os.environ), **share}, self.threads)
         try:

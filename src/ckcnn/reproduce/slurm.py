@@ -25,7 +25,7 @@ exec srun ckcnn reproduce {words} --job "$SLURM_ARRAY_TASK_ID"
 
 
 def write(path: Path, count: int, words: Sequence[str]) -> str:
-    """Writes the script and says what to do with it."""
+    """Write the script and say what to do with it."""
     with replacing(path) as file:
         file.write(_SCRIPT.format(count=count, last=count - 1, words=shlex.join(words)).encode())
     return f"{count} jobs written to {path}; set time and partition in it, then: sbatch {path}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from ckcnn import presets
 
-_PAPER = {"block": "paper", "conv": "dense", "kernel": "sine", "window": "none"}  # what tells the networks apart
+_PAPER = {"block": "paper", "conv": "dense", "kernel": "sine", "window": "none"}  # what distinguishes the networks
 
 
 def network_name(model: str, options: Mapping[str, Any]) -> str:

@@ -64,7 +64,9 @@ def network_of(content: Mapping[str, Any], path: Path) -> CKNet | CKTextNet | Fr
         state = content["state_dict"].items()
         net.load_state_dict({name.removeprefix("net."): value for name, value in state if name.startswith("net.")})
     except (KeyError, TypeError, AttributeError, RuntimeError):
-        raise ValueError(f"{path} does not hold what its settings say: its weights are of another network") from None
+        raise ValueError(
+            f"{path} does not hold what its settings say: its weights belong to a different network"
+        ) from None
     return net.eval()
 
 

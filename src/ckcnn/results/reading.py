@@ -48,7 +48,7 @@ class Run:
 
     @classmethod
     def read(cls, folder: RunFolder, name: str | None = None) -> Run:
-        """Reads a run folder.
+        """Read a run folder.
 
         Raises:
             ValueError: if a file in it is broken; the message names it.
@@ -121,7 +121,7 @@ class Run:
 
     @property
     def best(self) -> Mapping[str, float] | None:
-        """The epoch that was kept: the best value on the validation split; of equal ones the smallest loss."""
+        """The best epoch: the best value on the validation split; of equal ones the smallest loss."""
         column, mode = f"val/{self.metric}", self.mode
         rows = (row for row in self.epochs if column in row)
         return min(rows, key=lambda row: rank(row[column], row.get("val/loss", 0.0), mode), default=None)
@@ -154,7 +154,7 @@ class Results:
 
 
 def load(folder: str | Path) -> Results:
-    """Reads the runs and searches in a folder and in the folders below it.
+    """Read the runs and searches in a folder and in the folders below it.
 
     Raises:
         ValueError: if there are none.

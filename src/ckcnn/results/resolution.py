@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ckcnn.nn import CKConv
 
-NYQUIST = 0.5  # periods for each training sample: the training grid cannot tell faster ones from slower ones
+NYQUIST = 0.5  # periods for each training sample: the training grid cannot distinguish faster ones from slower ones
 
 
 @dataclass(frozen=True)

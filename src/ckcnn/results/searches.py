@@ -36,7 +36,7 @@ class Search:
 
     @classmethod
     def read(cls, table: Path, name: str | None = None) -> Search:
-        """Reads the table of a search.
+        """Read the table of a search.
 
         Raises:
             ValueError: if it is another kind of table.

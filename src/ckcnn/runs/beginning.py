@@ -53,7 +53,7 @@ class LateTensorBoard(TensorBoardLogger):
                 write(*arguments, **options)
             except OSError as error:
                 self.is_open = False
-                rank_zero_info(f"the TensorBoard log is not written any more: {error.strerror}")
+                rank_zero_info(f"the TensorBoard log is no longer written: {error.strerror}")
 
 
 class BeginRun(Callback):

@@ -15,7 +15,7 @@ from ckcnn.runs.checkpoint_structure import check_structure
 
 
 def save(checkpoint: dict[str, Any], path: Path) -> None:
-    """Writes a checkpoint; whatever happens, `path` holds the old content or the whole new one.
+    """Write a checkpoint; whatever happens, `path` holds the old content or the whole new one.
 
     It is put together in memory: the archive writer of torch ends the process if the disk is full.
     """
@@ -26,7 +26,7 @@ def save(checkpoint: dict[str, Any], path: Path) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Reads a checkpoint onto the CPU; one of an earlier version of ckcnn as this version would have written it.
+    """Read a checkpoint onto the CPU; one of an earlier version of ckcnn as this version would have written it.
 
     Raises:
         ValueError: if there is none, or it is broken; the message names the newest other one that is whole.
@@ -38,12 +38,12 @@ def load(path: Path) -> dict[str, Any]:
         return _upgraded(content)
     others = sorted(path.parent.glob("*.ckpt"), key=lambda other: other.stat().st_mtime_ns, reverse=True)
     good = next((other for other in others if other != path and _read(other) is not None), None)
-    advice = f"the newest whole one is {good}" if good else "there is no other one beside it"
+    advice = f"the newest whole one is {good}" if good else "there is no other checkpoint beside it"
     raise ValueError(f"{path} is not a whole checkpoint of ckcnn (damaged, or another kind of file); {advice}")
 
 
 def why_finished(content: Mapping[str, Any], max_epochs: int | None, max_steps: int) -> str | None:
-    """Return why a run of so many epochs or steps at most has nothing left to do; None if it can be resumed.
+    """Return why a run of this many epochs or steps at most has nothing left to do; None if it can be resumed.
 
     Args:
         content: of its last checkpoint.
@@ -51,7 +51,7 @@ def why_finished(content: Mapping[str, Any], max_epochs: int | None, max_steps: 
         max_steps: as the trainer knows it, -1 for any number.
     """
     if content.get("callbacks", {}).get("KeepCheckpoints", {}).get("finished", False):
-        return "it had stopped because it was good enough, or no longer improved"
+        return "it stopped because it was good enough or no longer improved"
     loop = content.get("loops", {}).get("fit_loop", {})
     epochs = loop.get("epoch_progress", {}).get("current", {}).get("processed", 0)  # also during `on_train_epoch_end`
     if max_epochs is not None and 0 <= max_epochs <= epochs:

@@ -70,7 +70,7 @@ class RunFolder:
         """
         path = self.last if which == "last" else self.best()
         if path is None or not path.is_file():
-            raise ValueError(f"{self.path} has no {which} checkpoint; did its first epoch end?")
+            raise ValueError(f"{self.path} has no {which} checkpoint; did it finish its first epoch?")
         return path
 
     def has_checkpoint(self) -> bool:
@@ -116,7 +116,7 @@ class RunFolder:
         """
         for folder in (*reversed(parent.parents), parent):
             if (folder.is_symlink() or folder.exists()) and not folder.is_dir():
-                kind = f"a link to {folder.readlink()}, which is no folder" if folder.is_symlink() else "a file"
+                kind = f"a link to {folder.readlink()}, which is not a folder" if folder.is_symlink() else "a file"
                 raise ValueError(f"{folder} is {kind}; make it a folder, or give another folder with --runs")
         made = tuple(folder for folder in (parent, *parent.parents) if not folder.exists())
         try:

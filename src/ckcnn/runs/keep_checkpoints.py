@@ -17,7 +17,7 @@ from ckcnn.runs.folder import RunFolder
 
 
 class KeepCheckpoints(LateCallback):
-    """Saves ``last.ckpt`` after every epoch, and the best epoch under a name of its own.
+    """Saves ``last.ckpt`` after every epoch, and the best epoch under its own name.
 
     A kill at any time leaves a complete ``last.ckpt``, and the rows and the best checkpoint that belong to it.
 

@@ -12,7 +12,7 @@ from ckcnn.files import replacing
 
 
 class MetricsTable:
-    """A table in a file, written anew for each row and renamed into place: nobody ever finds half of it.
+    """A table in a file, rewritten for each row and renamed into place: nobody ever finds half of it.
 
     Args:
         path: the file.
@@ -23,7 +23,7 @@ class MetricsTable:
         self.path, self.rows = path, [row for row in read(path) if _step(row, path) <= steps]
 
     def append(self, row: dict[str, Any]) -> None:
-        """Adds a row; it may have columns that earlier ones have not."""
+        """Add a row; it may have columns that earlier ones have not."""
         self.rows.append(row)
         write(self.path, self.rows)
 
@@ -39,7 +39,7 @@ def _step(row: Mapping[str, Any], path: Path) -> int:
 
 
 def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Writes a table, whole or not at all."""
+    """Write a table, whole or not at all."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, dict.fromkeys(name for row in rows for name in row))
     writer.writeheader()

@@ -25,7 +25,7 @@ from ckcnn.runs.folder import RunFolder
 
 
 def write(run: RunFolder, result: dict[str, Any]) -> None:
-    """Puts a test into ``results.json``: the newest at the top, earlier ones with other settings under ``earlier``."""
+    """Put a test into ``results.json``: the newest at the top, earlier ones with other settings under ``earlier``."""
     same = ("checkpoint", "data", "coarse")
     earlier = [other for other in _known(run.results) if any(other.get(key) != result.get(key) for key in same)]
     with replacing(run.results) as file:
@@ -47,7 +47,7 @@ def _known(path: Path) -> list[dict[str, Any]]:
 def describe(
     metrics: Mapping[str, float], run: RunFolder, choice: Any, config: Any, model: Any, data: Any
 ) -> dict[str, Any]:
-    """Everything to know about a test: the figures, what was tested, on which data, with what."""
+    """Everything to know about a test: the results, what was tested, on which data, with what."""
     inside = choice.checkpoint.is_relative_to(run.path)
     return {
         "metrics": dict(metrics),
@@ -106,7 +106,7 @@ def git_commit() -> str | None:
 
 
 def print_table(metrics: Mapping[str, float], paper: Mapping[str, Any] | None) -> None:
-    """Shows the metrics, beside those of the paper where it has them."""
+    """Show the metrics, beside those of the paper where it has them."""
     table = Table("metric", "value", "paper", box=None, pad_edge=False)
     for name, value in metrics.items():
         table.add_row(name, readable(name, value), readable(name, (paper or {}).get(name)))

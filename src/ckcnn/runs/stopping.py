@@ -46,7 +46,7 @@ class Stop:
 
 @contextmanager
 def signals(stop: Stop) -> Iterator[None]:
-    """Makes Ctrl-C and SIGTERM end the work in order: what runs saves its work and resumes next time."""
+    """Make Ctrl-C and SIGTERM end the work in order: what runs saves its work and resumes next time."""
 
     def note(number: int, frame: FrameType | None) -> None:
         stop.reason = _SIGNALS[signal.Signals(number)]

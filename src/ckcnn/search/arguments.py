@@ -27,7 +27,7 @@ def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = _parser()
     options, others = parser.parse_known_args(list(argv))
     if found := [word for word in others if word.split("=")[0] == "--ckpt_path"]:
-        raise ValueError(f"{found[0]} is not for a search: trials start anew; run the same command to resume the study")
+        raise ValueError(f"{found[0]} is not for a search: trials start from scratch; repeat its command to resume it")
     if unknown := [word for word in others if re.match(r"--\w+(=|$)", word) and word[2:].split("=")[0] not in _OF_FIT]:
         own = re.findall(r"--\w+", parser.format_usage())  # argparse has no other public list of its options
         known = ["--help", *own, *(f"--{name}" for name in _OF_FIT)]

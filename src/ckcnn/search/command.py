@@ -34,7 +34,7 @@ from ckcnn.search.study import open_study, question
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs a search.
+    """Run a search.
 
     Returns:
         0, or 1 if no trial has a value, 130 or 143 if it was stopped by a signal and can be resumed.

@@ -106,7 +106,7 @@ class Objective:
         process: CommandProcess,
         read: Callable[[], list[dict[str, Any]]],
     ) -> float:
-        """Reports each epoch until the process has ended, or has to."""
+        """Report each epoch until the process has ended, or has to."""
         reported = 0
         while True:
             ended = process.wait(_POLL)

@@ -63,7 +63,7 @@ class Outcome:
         return sum(state in states for state in self.states().values())
 
     def is_hopeless(self) -> bool:
-        """Whether so many trials have failed, and no other, that the reason cannot be in what is searched."""
+        """Whether this many trials have failed, and no other, that the reason cannot be in what is searched."""
         return self.count("failed") >= _HOPELESS and not self.count("complete", "pruned")
 
     def ranked(self) -> list[FrozenTrial]:
@@ -93,7 +93,7 @@ class Outcome:
         ]
 
     def write(self, folder: Path) -> list[Path]:
-        """Writes all files that there is something for; returns their names."""
+        """Write all files that there is something for; return their names."""
         written = [folder / "search.csv"]
         metrics_table.write(written[0], self.rows())
         drawn = [trial for trial in self.trials if _WORDS[trial.state] in ("complete", "pruned")]

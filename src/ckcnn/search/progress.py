@@ -38,7 +38,7 @@ class Progress:
         self.live = Live(self, console=console, refresh_per_second=2, transient=True, auto_refresh=console.is_terminal)
 
     def watch(self, trial: optuna.Trial, values: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
-        """Takes note of what a trial has reached."""
+        """Take note of what a trial has reached."""
         said = f"trial {trial.number}  {described(values)}"
         if rows:
             monitor = self.outcome.monitor
@@ -47,7 +47,7 @@ class Progress:
             self._running[trial.number] = said
 
     def ended(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        """Prints the line of a trial."""
+        """Print the line of a trial."""
         with self._lock:
             self._running.pop(trial.number, None)
             self.outcome = Outcome.of(study)

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from ckcnn.compat.optuna import HeartbeatJournal, fail_trial
 from ckcnn.files import process_started
 
-HEARTBEAT = 60  # seconds; a worker that has been silent for twice as long is taken for dead
+HEARTBEAT = 60  # seconds; a worker that has been silent for twice as long counts as dead
 _DEATHS = 3  # of its workers, then a trial is given up: its values may be what kills them
 _WAIT = 10  # seconds for a server to answer
 _ATTEMPTS = 10  # to find a database that somebody else is making
@@ -100,7 +100,7 @@ class JournalWithHeartbeat(HeartbeatJournal):
 
 
 def retry(study: optuna.Study, trial: FrozenTrial) -> None:
-    """Puts a trial that did not end by itself in the queue again; it will resume from its last checkpoint."""
+    """Put a trial that did not end by itself in the queue again; it will resume from its last checkpoint."""
     deaths = trial.user_attrs.get("deaths", 0) + ("interrupted" not in trial.user_attrs)
     if deaths > _DEATHS:
         return
@@ -115,7 +115,7 @@ def _with_notes(trial: FrozenTrial, notes: dict[str, Any]) -> FrozenTrial:
 
 
 def fail_dead(study: optuna.Study) -> None:
-    """Marks the trials of dead workers as failed and queues them again: at once those of this machine."""
+    """Mark the trials of dead workers as failed and queue them again: at once those of this machine."""
     for trial in study.get_trials(states=(TrialState.RUNNING,)):
         gone = _is_gone(str(trial.user_attrs.get("worker", "")))
         if gone and fail_trial(study, trial, "its worker died"):
@@ -124,7 +124,7 @@ def fail_dead(study: optuna.Study) -> None:
 
 
 def this_worker() -> str:
-    """A name for this process that tells whether it still lives."""
+    """A name for this process, from which others see whether it is alive."""
     return f"{socket.gethostname()} {os.getpid()} {process_started(os.getpid())}"
 
 

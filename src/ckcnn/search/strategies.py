@@ -17,12 +17,12 @@ from ckcnn.search.storage import is_retry, superseded
 
 Strategy = Literal["tpe", "narrow", "gp", "random", "grid"]
 Pruner = Literal["median", "hyperband", "none"]
-_STARTUP = 5  # trials that nothing is compared with
+_STARTUP = 5  # trials that are never pruned
 _ROUNDS = 5  # of the strategy "narrow"
 
 
 def make_sampler(strategy: Strategy, space: Space, trials: int, seed: int) -> BaseSampler:
-    """The sampler of a strategy, for a study of so many trials."""
+    """The sampler of a strategy, for a study of this many trials."""
     kinds: dict[str, Callable[[int], BaseSampler]] = {
         "tpe": lambda seed: TPESampler(seed=seed, multivariate=len(space) > 1, constant_liar=True),
         "gp": lambda seed: GPSampler(seed=seed),
@@ -34,7 +34,7 @@ def make_sampler(strategy: Strategy, space: Space, trials: int, seed: int) -> Ba
 
 
 def make_pruner(pruner: Pruner, epochs: int | None) -> BasePruner:
-    """The pruner for trials of so many epochs.
+    """The pruner for trials of this many epochs.
 
     The median is asked five times in the course of a trial, first after a tenth of the epochs: asked after every epoch,
     it saves no more, but any bad moment is the end of a trial, often of the best one (``benchmarks/pruning.py``).

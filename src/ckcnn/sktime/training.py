@@ -121,7 +121,7 @@ def quiet() -> Iterator[None]:
 
 
 def epochs_of(steps: int, sequences: int, batch_size: int) -> int:
-    """Return how many epochs take about so many steps, at least one.
+    """Return how many epochs take about this many steps, at least one.
 
     Example:
         >>> epochs_of(1000, sequences=100, batch_size=16)

@@ -41,7 +41,7 @@ class Task:
         many_labels: whether each output is a label of its own, which a sequence has or has not.
         axes: what the axes of an answer are after that of the sequences.
         confusion: makes what counts how often each class was taken for each, where a sequence has a class.
-        stops_on_loss: whether early stopping watches the loss instead of `monitor`, because the loss still tells how
+        stops_on_loss: whether early stopping watches the loss instead of `monitor`, because the loss still shows how
             sure the answers are when all of them are right.
     """
 
@@ -66,7 +66,7 @@ class Task:
         return ("loss", "min") if self.stops_on_loss else (self.monitor, self.mode)
 
     def classes(self, outputs: int) -> int:
-        """The number of classes of a network with so many outputs; of a label, that it is there or not."""
+        """The number of classes of a network with this many outputs; of a label, that it is there or not."""
         return 2 if self.one_logit or self.many_labels else outputs
 
     @property

@@ -41,7 +41,7 @@ class WeightedMean(Metric):
         self.add_state("weight", torch.zeros(()), dist_reduce_fx="sum")
 
     def update(self, value: Tensor, weight: Tensor) -> None:
-        """Adds the mean of a batch and the number of values in it."""
+        """Add the mean of a batch and the number of values in it."""
         self.total = self.total + value * weight
         self.weight = self.weight + weight
 
@@ -54,7 +54,7 @@ class BitsPerCharacter(WeightedMean):
     """The mean cross entropy of all counted characters, in bits."""
 
     def update(self, scores: Tensor, target: Tensor) -> None:
-        """Takes scores ``(B, O, T)`` and characters ``(B, T)``."""
+        """Take scores ``(B, O, T)`` and characters ``(B, T)``."""
         nats = F.cross_entropy(scores, target, ignore_index=IGNORED)
         super().update(nats / math.log(2), (target != IGNORED).sum())
 
@@ -78,7 +78,7 @@ class CountedAccuracy(MulticlassAccuracy):
         self.others = classes - 2
 
     def update(self, preds: Tensor, target: Tensor) -> None:
-        """Takes scores ``(B, O, ...)`` and classes ``(B, ...)``."""
+        """Take scores ``(B, O, ...)`` and classes ``(B, ...)``."""
         super().update(preds, target)
         ignored = (target == IGNORED).sum()
         self.fp, self.fn = self.fp - ignored, self.fn - ignored
@@ -142,7 +142,7 @@ class StepSquaredError(WeightedMean):
     """The mean square error of all steps that have a target."""
 
     def update(self, values: Tensor, target: Tensor) -> None:
-        """Takes values and targets ``(B, O, T)``; a target that is not a number does not count."""
+        """Take values and targets ``(B, O, T)``; a target that is not a number does not count."""
         counted = target.eq(target)
         self.total = self.total + self.error(torch.where(counted, values - target, 0.0)).sum()
         self.weight = self.weight + counted.sum()

@@ -45,10 +45,11 @@ const chart = (title, lines) => {
   const [[left, right], [bottom, top]] = [range(0), range(1)];
   const x = (value) => (48 + (304 * (value - left)) / (right - left)).toFixed(1);
   const y = (value) => (176 - (168 * (value - bottom)) / (top - bottom)).toFixed(1);
+  const shown = (value) => (title.endsWith("accuracy") ? `${Number((100 * value).toPrecision(6))} %` : String(value));
   const svg = make("svg", { viewBox: "0 0 360 210", role: "img", "aria-label": title });
   for (const value of roundValues(bottom, top, false)) {
     svg.append(make("path", { class: "grid", d: `M48,${y(value)}H352` }));
-    svg.append(make("text", { class: "y", x: 43, y: Number(y(value)) + 3.5 }, String(value)));
+    svg.append(make("text", { class: "y", x: 43, y: Number(y(value)) + 3.5 }, shown(value)));
   }
   for (const epoch of roundValues(left, right, true)) svg.append(make("text", { class: "x", x: x(epoch), y: 191 }, String(epoch)));
   svg.append(make("text", { class: "x label", x: 200, y: 207 }, "epoch"));
