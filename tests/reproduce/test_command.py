@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,6 +54,15 @@ def test_does_what_is_missing_once(here: Path, capfd: pytest.CaptureFixture[str]
     assert {path: path.stat().st_mtime_ns for path in (here / "runs").rglob("*") if path.is_file()} == before
     assert main([*COPY, "--seeds", "2", "--list", *QUICK]) == 0
     assert capfd.readouterr().out.split("time left")[1].split()[:6] == ["stress", "1", "2", "2", "0", "-"]
+
+
+def test_names_and_titles_of_tables_never_run_together(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "runs/reproduce").mkdir(parents=True)
+    known = estimate.Estimates(Path()).machine
+    shape = estimate.shape_of(Job(Training("character_trajectories"), 0, here).settings)
+    (here / "runs/reproduce/seconds_per_epoch.json").write_text(json.dumps({known: {shape: 1.0}}))
+    assert main(["reproduce", "resolution", "--only", "ct", "--overlays", "separable", "--list"]) == 0
+    assert "resolution-separable  Sampling rates" in capsys.readouterr().out
 
 
 def job(tmp_path: Path, options: dict[str, object] | None = None) -> Job:
@@ -157,6 +168,14 @@ def test_estimates_are_measured_once(here: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(estimate, "seconds_per_epoch", lambda _: pytest.fail("measured again"))
     again = estimate.Estimates(here / "seconds.json")
     assert again.seconds(Job(Training("digits", {"model.omega_0": 3.0}), 1, here, 0.5)) == pytest.approx(first / 2)
+
+
+def test_a_slow_first_step_is_a_warm_up(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that takes longer than all steps together should."""
+    ticks = iter([0.0, 100.0, 100.0, 103.0])
+    monkeypatch.setattr(estimate, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    seconds = estimate.seconds_per_epoch([*job(here).training.arguments(), "--model.hidden_channels=2"])
+    assert seconds == 3.0 * estimate.batches(datamodules.Digits(batch_size=64))
 
 
 def test_what_was_not_measured_is_estimated_from_its_size(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
