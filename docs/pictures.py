@@ -180,7 +180,7 @@ def cells() -> Figure:
         colours = np.where(np.arange(known) == known - 1, ORANGE, BLUE)
         axis.bar(left, heights, widths, align="edge", color=colours, alpha=0.35, edgecolor="white", linewidth=1)
         axis.scatter(t, heights, color=colours, s=18, zorder=3)
-        title(axis, f"what the output at time {t[-1]:g} sees: the newest sample stands for {widths[-1]:g}")
+        title(axis, f"what the output at time {t[-1]:g} sees: the newest sample represents {widths[-1]:g}")
         axis.set(ylim=(0, 3.4), xticks=range(0, 21, 2))
     axes[-1, 0].set_xlabel("time in training samples", fontsize=9)
     return figure
