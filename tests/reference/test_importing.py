@@ -212,7 +212,7 @@ def test_foreign_files(content: bytes, tmp_path: Path) -> None:
 def test_another_zip_archive(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "file.pt", "w") as archive:
         archive.writestr("readme.txt", "hello")
-    assert "file.pt is broken" in refusal(tmp_path / "file.pt")
+    assert "file.pt is damaged" in refusal(tmp_path / "file.pt")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ckcnn.presets import plain_value
 
 BENCHMARKS: dict[str, type[SequenceDataModule]] = {
     name: kind
-    for name in datamodules.__all__
+    for name in sorted(datamodules.__all__, key=str.lower)
     if isinstance(kind := getattr(datamodules, name), type)
     and issubclass(kind, SequenceDataModule)
     and kind is not SequenceDataModule
