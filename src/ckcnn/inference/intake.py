@@ -140,7 +140,9 @@ def take(
     ends = _check_lengths(lengths, signals, single)
     stamps = _check_times(trained, takes_times, times, signals, single, dt)
     if trained.features is not None and dt != 1:
-        raise ValueError(f"the model computes cepstra of sound at {trained.rate} Hz; resample x instead of giving dt")
+        raise ValueError(
+            f"the model computes cepstral coefficients of sound at {trained.rate} Hz; resample x instead of giving dt"
+        )
     if trained.features is not None and int(ends.min()) < (least := shortest(trained.features)):
         raise ValueError(f"a recording must have at least {least} samples for its cepstra, got {int(ends.min())}")
     if trained.rate is not None:
@@ -202,7 +204,7 @@ def encode(text: str, vocabulary: str, spelling: Mapping[str, str]) -> Tensor:
     Args:
         text: of at least one character.
         vocabulary: the character of each token.
-        spelling: what stands for characters that the text of training spells in another way.
+        spelling: replacements for characters that the text of training spells differently.
 
     Raises:
         ValueError: if it is empty or has a character that the model never saw.

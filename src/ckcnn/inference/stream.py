@@ -25,7 +25,7 @@ from ckcnn.tasks import TASKS
 
 
 class ModelStream:
-    """Answers raw samples as they arrive, with what training did to whole sequences done sample by sample.
+    """Predicts raw samples as they arrive, with what training did to whole sequences done sample by sample.
 
     Args:
         net: a causal network.
@@ -100,7 +100,7 @@ class ModelStream:
             raise ValueError("frames of cepstra begin at the same sample in all streams; reset all of them")
         if rows is not None and given % stride:
             raise ValueError(
-                f"the network looks at every {stride}. sample, so some streams can start anew only after a multiple of "
+                f"the network looks at every {stride}. sample, so some streams can restart only after a multiple of "
                 f"{stride} samples, got {given}; reset all of them"
             )
         self.stream.reset(rows)
@@ -237,9 +237,9 @@ def _check(trained: Preprocessing, dt: float) -> None:
         "it takes time stamps": trained.missing == "times" or trained.stamped,
     }
     if found := [reason for reason, holds in reasons.items() if holds]:
-        raise ValueError(f"the model cannot answer a stream: {found[0]}")
+        raise ValueError(f"the model cannot stream: {found[0]}")
     if dt != 1 and (trained.features is not None or TASKS[trained.task].from_tokens):
-        what = "text" if trained.features is None else f"cepstra of sound at {trained.rate} Hz"
+        what = "text" if trained.features is None else f"cepstral coefficients of sound at {trained.rate} Hz"
         raise ValueError(f"the model takes {what}, which has no other sampling step; leave dt at 1, got {dt:g}")
     if dt != int(dt) and trained.mean is not None and trained.mean.shape[-1] > 1:
         raise ValueError(

@@ -53,7 +53,7 @@ class NetworkStream:
         check_counts(batch=batch)
         check_dt(dt)
         if net.training:
-            raise ValueError("a stream answers as the network does in evaluation; call net.eval() first")
+            raise ValueError("a stream needs a network in evaluation mode; call net.eval() first")
         self.batch, self.dt = batch, dt
         self._tokens = isinstance(net, CKTextNet)
         self._channels = getattr(net, "in_channels", None)
@@ -85,7 +85,7 @@ class NetworkStream:
         return answers
 
     def reset(self, rows: Sequence[int] | None = None) -> None:
-        """Start anew: all streams, or those with the numbers `rows`.
+        """Restart all streams, or those with the numbers `rows`.
 
         Raises:
             ValueError: if there is no such stream.
@@ -196,7 +196,9 @@ def check_state(own: Mapping[str, Tensor], state: Any) -> None:
     for name in sorted(own.keys() | state.keys()):
         here, there = (_form(values.get(name)) for values in (own, state))
         if here != there:
-            raise ValueError(f"the state is of another network, batch or dt: {name} is {here} here and {there} there")
+            raise ValueError(
+                f"the state is from a different network, batch size or dt: {name} is {here} here and {there} there"
+            )
 
 
 def _form(value: Tensor | None) -> str:
