@@ -113,7 +113,7 @@ def test_a_network_of_a_lower_rate_takes_samples_at_the_full_rate() -> None:
     ],
 )
 def test_what_needs_the_whole_sequence_is_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"cannot answer a stream: .*{message}"):
+    with pytest.raises(ValueError, match=f"cannot stream: .*{message}"):
         ModelStream(network(2), Preprocessing(**FACTS | change))
 
 
@@ -154,7 +154,7 @@ def test_a_stream_of_cepstra_is_kept_and_ended(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="reset all of them"):
         both.reset([1])
     with pytest.raises(
-        ValueError, match=r"batch or dt: .* is torch.float32 \(2, .* here and torch.float32 \(1, .* there"
+        ValueError, match=r"batch size or dt: .* is torch.float32 \(2, .* here and torch.float32 \(1, .* there"
     ):
         both.load_state_dict(stream.state_dict())
 

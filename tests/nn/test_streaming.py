@@ -158,7 +158,7 @@ def test_a_saved_state_continues(readout: Readout) -> None:
 
 def test_the_state_of_another_stream_is_refused() -> None:
     stream = NetworkStream(make_net(200))
-    with pytest.raises(ValueError, match="another network, batch or dt"):
+    with pytest.raises(ValueError, match="a different network, batch size or dt"):
         stream.load_state_dict(NetworkStream(make_net(201)).state_dict())
     with pytest.raises(ValueError, match=r"steps is torch.int64 \(1,\) here and torch.float32 \(1,\) there"):
         stream.load_state_dict(stream.state_dict() | {"steps": torch.ones(1)})
