@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+import typing
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ import torch
 import yaml
 
 import ckcnn
+from ckcnn import datamodules
 from ckcnn.__main__ import main
+from ckcnn.cli import stored_settings
 from ckcnn.models import pretrained
 from ckcnn.reference.weights_file import read_tensors
 from ckcnn.runs import checkpoints
@@ -149,6 +153,54 @@ def test_5_a_class_among_the_values_is_refused(here: Path, capsys: pytest.Captur
     assert main(["test", f"--ckpt_path={RUN}"]) == 2
     assert "names the class stranger.Spy among its values; it is not imported" in capsys.readouterr().err
     assert not Path("imported").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("loss", "stranger.Loss"),
+        ("loss", {"class_path": "stranger.Loss"}),
+        ("loss", "MSELoss"),
+        ("metrics", "stranger.Metric"),
+        ("metrics", ["stranger.Metric"]),
+        ("metrics", {"mine": "stranger.Metric"}),
+    ],
+)
+def test_5_a_text_that_names_a_class_is_refused(
+    here: Path, option: str, value: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The parser takes the path of a class as well as a mapping with its class_path."""
+    change(**{f"model__init_args__{option}": value})
+    assert main(["test", f"--ckpt_path={RUN}"]) == 2
+    assert "among its values; it is not imported" in capsys.readouterr().err
+    assert not Path("imported").exists()
+
+
+def test_5_all_options_that_take_classes_are_known() -> None:
+    kinds = [getattr(ckcnn, name) for name in ckcnn.MODELS]
+    public = [getattr(datamodules, name) for name in datamodules.__all__]
+    kinds += [one for one in public if isinstance(one, type) and issubclass(one, datamodules.SequenceDataModule)]
+    found = set()
+    for kind in kinds:
+        for name, hint in typing.get_type_hints(kind.__init__).items():
+            found |= {name} if _takes_classes(hint) else set()
+    assert found == set(stored_settings._OF_CLASSES)
+
+
+def _takes_classes(hint: Any) -> bool:
+    plain = (int, float, str, bool, type(None), list, dict, tuple, Sequence, Mapping, os.PathLike)
+    if typing.get_origin(hint) is typing.Literal or hint is Any:
+        return False
+    if inner := typing.get_args(hint):
+        return any(map(_takes_classes, inner))
+    return hint not in plain
+
+
+def test_6_a_loss_that_you_name_is_built(here: Path) -> None:
+    loss = {"class_path": "torch.nn.CrossEntropyLoss", "init_args": {"label_smoothing": 0.1}}
+    for stored in (loss, "torch.nn.CrossEntropyLoss"):
+        change(model__init_args__loss=stored)
+        assert main(["test", f"--ckpt_path={RUN}", "--model.loss=torch.nn.CrossEntropyLoss"]) == 0
 
 
 def test_6_a_class_that_you_name_is_built(here: Path) -> None:

@@ -32,6 +32,7 @@ _TRAINER = (
     "enable_model_summary",
     "inference_mode",
 )
+_OF_CLASSES = ("loss", "metrics")  # options of the model whose texts name classes
 _PLACES = ("cache", "root")  # of the data: what is prepared goes to the first that is given
 
 
@@ -104,7 +105,32 @@ def _of_class(path: Path, part: str, stored: Any, named: Any) -> dict[str, Any]:
             f"{path} names the {part} {name}, which is not part of ckcnn, so it is not imported; "
             f"if you trust it, name it yourself with --{part} {name}"
         )
-    return {"class_path": name, "init_args": _plain(path, _arguments(stored), _arguments(named), part)}
+    arguments, own_arguments = _arguments(stored), _arguments(named)
+    if part == "model":
+        for option in _OF_CLASSES:
+            _check_named(path, arguments.get(option), own_arguments.get(option), f"model.{option}")
+    return {"class_path": name, "init_args": _plain(path, arguments, own_arguments, part)}
+
+
+def _check_named(path: Path, value: Any, named: Any, place: str) -> None:
+    """A text where a class is expected is the name of one, as is one with a dot among the arguments of a class."""
+    own = named.get("class_path") if isinstance(named, Mapping) and "class_path" in named else named
+    if isinstance(value, str) and re.search(r"\.|^[A-Z]", value) and own != value:
+        raise ValueError(_not_named(path, value, place))
+    if isinstance(value, Mapping):
+        for key, entry in value.items():
+            inner = named.get(key) if isinstance(named, Mapping) else named if key == "class_path" else None
+            _check_named(path, entry, inner, place if key in ("class_path", "init_args") else f"{place}.{key}")
+    if isinstance(value, list | tuple):
+        for entry in value:
+            _check_named(path, entry, named, place)
+
+
+def _not_named(path: Path, kind: str, place: str) -> str:
+    return (
+        f"{path} names the class {kind} among its values; it is not imported; "
+        f"if you trust it, name it yourself with --{place} {kind}"
+    )
 
 
 def _arguments(stored: Any) -> dict[str, Any]:
@@ -117,11 +143,7 @@ def _plain(path: Path, value: Any, named: Any = None, place: str = "") -> Any:
     if isinstance(value, Mapping):
         own = named.get("class_path") if isinstance(named, Mapping) else named
         if "class_path" in value and own != value["class_path"]:
-            kind = value["class_path"]
-            raise ValueError(
-                f"{path} names the class {kind} among its values; it is not imported; "
-                f"if you trust it, name it yourself with --{place} {kind}"
-            )
+            raise ValueError(_not_named(path, value["class_path"], place))
         inner = named if isinstance(named, Mapping) else {}
         return {
             str(key): _plain(path, entry, inner.get(key), place if key == "init_args" else f"{place}.{key}")
