@@ -102,7 +102,15 @@ def read_array(arrays: Mapping[str, Any], name: str, path: Path) -> NDArray[Any]
 
 
 def _kind(dtype: Any) -> str:
-    words = {"c": "complex numbers", "O": "Python objects", "M": "dates", "m": "times of day", "V": "records"}
+    words = {
+        "U": "texts",
+        "S": "texts",
+        "c": "complex numbers",
+        "O": "Python objects",
+        "M": "dates",
+        "m": "times of day",
+        "V": "records",
+    }
     return words.get(np.dtype(dtype).kind, str(dtype))
 
 

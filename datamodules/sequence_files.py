@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from ckcnn.datamodules.sequences import DataError
 _CHUNK_ROWS = 100_000  # of a table, read together
 _CHUNK_BYTES = 1 << 24
 _ARRAYS = (".npz", ".h5", ".hdf5")
+_PAIRS = re.compile(r"\([^(),]+,[^(),]+\)(,\([^(),]+,[^(),]+\))*")  # a stamp and a value for each step
 ENDINGS = (*_ARRAYS, ".csv", ".ts", ".wav")
 
 
@@ -148,6 +150,8 @@ def _arrays(path: Path) -> Iterator[Recording]:
         there = array_file.entries(arrays, path)
         for name in {"lengths", "times"} & set(there):
             shape, _, kind = array_file.header(arrays, name, path)
+            if not shape:
+                raise DataError(f"{path}: {name} must have an entry for each sequence in x, got a single value")
             if shape[0] != total:
                 raise DataError(f"{path}: {shape[0]} entries in {name} do not match {total} sequences in x")
             if name == "times":
@@ -405,9 +409,9 @@ def _ts_recording(text: str, header: dict[str, str], name: str) -> Recording:
     label = parts.pop().strip() if labelled else None
     times = None
     if header.get("timestamps", "false").startswith("true"):
-        pairs = [np.array([_number(w) for w in part.strip("()").replace("),(", ",").split(",")]) for part in parts]
-        if any(len(pair) % 2 for pair in pairs):
+        if not all(_PAIRS.fullmatch(part.replace(" ", "")) for part in parts):
             raise ValueError("expected pairs such as (0,1.5),(1,2.5)")
+        pairs = [np.array([_number(w) for w in re.findall(r"[^(),]+", part)]) for part in parts]
         times, values = pairs[0][::2], [pair[1::2] for pair in pairs]
         if any(not np.array_equal(pair[::2], times, equal_nan=True) for pair in pairs):
             raise ValueError("the channels have different time stamps")

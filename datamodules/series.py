@@ -105,6 +105,8 @@ class Series(SequenceDataModule):
 
     def read(self) -> Iterator[sequence_files.Recording]:
         """Yield the series."""
+        if self.path.is_dir():
+            raise DataError(f"path must be a file with series, got the folder {self.path}")
         yield from sequence_files.read(self.path)
 
     def prepare_data(self) -> None:
@@ -113,11 +115,6 @@ class Series(SequenceDataModule):
     def open_store(self) -> Store:
         """Return all windows of all series and what follows them, as views of the values."""
         joined = torch.cat(self._series, dim=1)  # (C, L)
-        if joined.shape[1] < self.length + self.ahead:
-            raise DataError(
-                f"{self.source_name} has {joined.shape[1]} steps, fewer than a window of {self.length} with "
-                f"{self.ahead} ahead; choose shorter ones"
-            )
         windows = joined.unfold(1, self.length + self.ahead, 1).transpose(0, 1)  # (N, C, W + H)
         return Store(windows[..., : self.length], {"y": windows[..., self.length :]})
 
@@ -198,6 +195,11 @@ class Series(SequenceDataModule):
             found.append(torch.from_numpy(x.astype(np.float32)))
         if not found:
             raise DataError(f"{self.source_name} holds no series")
+        if (steps := sum(series.shape[1] for series in found)) < self.length + self.ahead:
+            raise DataError(
+                f"{self.source_name} has {steps} steps, fewer than a window of {self.length} with "
+                f"{self.ahead} ahead; choose shorter ones"
+            )
         return found
 
 

@@ -13,7 +13,7 @@ from ckcnn.datamodules.base import SequenceDataModule
 from ckcnn.datamodules.randomness import generator
 from ckcnn.datamodules.sequences import SPLITS, RawSequences, split_codes
 
-_CHUNK = 1000
+_CHUNK, _CHUNK_VALUES = 1000, 10_000_000  # sequences that are drawn together, and their steps
 
 
 class _Synthetic(SequenceDataModule):
@@ -29,10 +29,11 @@ class _Synthetic(SequenceDataModule):
         super().__init__(**shared)
 
     def load(self) -> Iterator[RawSequences]:
+        most = max(1, min(_CHUNK, _CHUNK_VALUES // self.length))
         chunks = [
-            (split, start, min(_CHUNK, size - start))
+            (split, start, min(most, size - start))
             for split, size in zip(SPLITS, self.sizes, strict=True)
-            for start in range(0, size, _CHUNK)
+            for start in range(0, size, most)
         ]
         for split, start, count in self.track(chunks, "drawing sequences"):
             x, y = self.draw(count, generator(self.seed, f"{split} {start}"))

@@ -105,7 +105,7 @@ def _help() -> str:
 
 def _fail(message: str) -> int:
     """One line, whatever characters a name or a value has brought along, and however long it is."""
-    message = re.sub(r"\[Errno -?\d+\] ", "", message)  # the number that the system has for it
+    message = re.sub(r"\[Errno -?\d+\] ", "", message).strip()  # the number that the system has for it
     message = re.sub(r"\S{500,}", lambda word: f"{word[0][:60]}...{word[0][-20:]}", message)
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
     print(f"ckcnn: error: {shown}", file=sys.stderr)

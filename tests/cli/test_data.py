@@ -72,7 +72,7 @@ def test_show_draws(arguments: list[str], tmp_path: Path) -> None:
         (["prepare", "Digit"], "there is no benchmark 'Digit'; did you mean Digits?"),
         (["prepare", "sequentialmnist"], "did you mean SequentialMNIST?"),
         (["prepare"], "the following arguments are required: NAME"),
-        (["perpare", "Digits"], "invalid choice: 'perpare'"),
+        (["perpare", "Digits"], "must be one of 'prepare', 'show', got 'perpare'"),
         (["prepare", "Digits", "--set", "batchsize=3"], "Digits has no option 'batchsize'; did you mean batch_size?"),
         (["prepare", "Digits", "--set", "seed"], "--set wants OPTION=VALUE, got 'seed'"),
         (["prepare", "Arrays"], "Arrays needs path: --set path=..."),

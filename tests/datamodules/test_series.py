@@ -96,6 +96,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "parts": ({"parts": (0.5, 0.5, 0.5)}, "parts must be three fractions that add up to 1"),
     "dropped": ({"drop_rate": 0.3}, "forecasting needs every step of the series; leave drop_rate alone"),
     "too long": ({"window": 500}, "has 200 steps, fewer than a window of 500 with 3 ahead"),
+    "too far": ({"ahead": 10**9}, "has 200 steps, fewer than a window of 12 with 1000000000 ahead"),
     "no room": (
         {"window": 30, "ahead": 31},
         r"no window of 30 steps with 31 ahead lies in the part for val \(30 steps\)",

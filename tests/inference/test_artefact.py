@@ -314,7 +314,7 @@ def test_sound_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
         (["--input=nan.npz"], "1: x must be finite, got NaN or infinity at \\[1, 0, 5\\].*without missing values"),
         (["--input=sound.wav"], "sound.wav is a recording, which only models of sound take"),
         (["--input=new.npz", "--ckpt_path=nothing"], "there is no checkpoint nothing"),
-        (["--input=new.npz", "--batch=3"], "unrecognized arguments: --batch=3"),
+        (["--input=new.npz", "--batch=3"], "there is no option --batch; see ckcnn predict --help"),
         (["--input=mixed.csv"], "the rows of sequence 0 are not together"),
         (["--input=irregular.csv"], "sequence a was measured at irregular times"),
         (["--input=names.csv"], "names.csv must have a row for each step below the names of its columns, got no row"),

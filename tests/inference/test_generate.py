@@ -104,8 +104,8 @@ def test_command_writes_prompt_and_text(tmp_path: Path, capsys: pytest.CaptureFi
         (["--top_k", "0"], "top_k must lie in 1 ... 50"),
         (["--top_k", "51"], "top_k must lie in 1 ... 50"),
         (["--length", "0"], "length must be at least 1"),
-        (["--length", "many"], "invalid int value"),
-        (["--colour", "red"], "unrecognized arguments"),
+        (["--length", "many"], "--length must be a whole number, got 'many'"),
+        (["--colour", "red"], "there is no option --colour; see"),
         (["--ckpt_path", "nowhere"], "there is no checkpoint nowhere"),
     ],
 )

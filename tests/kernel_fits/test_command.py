@@ -121,7 +121,7 @@ def test_of_several_learning_rates_the_best_counts(tmp_path: Path, capsys: pytes
         (["--functions", "xyz"], "the functions are gaussian, steps, sawtooth"),
         (["--nets", "relu"], "there is no net 'relu'; did you mean relu-zero?"),
         (["--points", "63"], "--points must be at least 64, got 63"),
-        (["--points", "many"], "argument --points: invalid int value: 'many'"),
+        (["--points", "many"], "--points must be a whole number, got 'many'; see ckcnn fit-kernel --help"),
         (["--steps", "0"], "--steps must be at least 1, got 0"),
         (["--seed", "-1"], "--seed must be at least 0, got -1"),
         (["--learning-rate", "1e-2", "0"], "--learning-rate must be a positive number, got 0"),
@@ -129,7 +129,10 @@ def test_of_several_learning_rates_the_best_counts(tmp_path: Path, capsys: pytes
         (["--output", "x.jpeg"], "--output must end in .png, .svg or .pdf, got x.jpeg"),
         (["--output", "absent/x.png"], "--output absent/x.png lies in a folder that does not exist; make it first"),
         (["--output", "folder.png"], "--output folder.png is a folder; choose another name"),
-        (["--function", "noise"], "unrecognized arguments: --function noise; see ckcnn fit-kernel --help"),
+        (
+            ["--function", "noise"],
+            "there is no option --function (did you mean --functions?); see",
+        ),
     ],
 )
 def test_mistakes_end_with_one_message_before_the_work(

@@ -10,13 +10,15 @@ import pytest
 import torch
 from pytorch_lightning import Trainer
 from torchmetrics import MeanMetric
-from torchmetrics.classification import MulticlassCohenKappa, MulticlassHammingDistance
+from torchmetrics.classification import MulticlassCohenKappa, MulticlassF1Score, MulticlassHammingDistance
 
 import ckcnn
 from ckcnn import CKCNN, GRU, LSTM, TCN
 from ckcnn.datamodules import SequenceBatch
 from ckcnn.models.baselines import count_parameters
 from ckcnn.models.finite_loss import DivergenceError
+from ckcnn.models.optimization import check_steps
+from ckcnn.models.own_metrics import computed
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.nn import CKConv, MultiscaleSiren, kernel_penalty
 
@@ -117,6 +119,41 @@ def test_a_loss_of_your_own(task: str, loss: str) -> None:
     model, batch = make(CKCNN, task, loss=getattr(torch.nn, loss)()), batch_of(task)
     expected = model.task.loss(model.answers(batch), batch.y)
     assert torch.allclose(model._step(batch, "val"), expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss": torch.nn.GELU()}, r"the loss GELU must be computed from answers of shape \(\d+, \d+\) and targets"),
+        ({"loss": torch.nn.CrossEntropyLoss(reduction="none")}, "the loss CrossEntropyLoss must be one number, got sh"),
+        ({"metrics": {"mean": MeanMetric()}}, r"the metric val/mean must be computed from answers of shape"),
+    ],
+)
+def test_a_loss_or_a_metric_that_does_not_fit(options: dict[str, Any], message: str) -> None:
+    model = make(CKCNN, "classification", **options)
+    with pytest.raises(ValueError, match=message):
+        model._step(batch_of("classification"), "val")
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "a/b"])
+def test_names_of_metrics(name: str) -> None:
+    with pytest.raises(ValueError, match="the name of a metric must be of letters, digits, - and _, got"):
+        make(CKCNN, "classification", metrics={name: MeanMetric()})
+
+
+def test_a_metric_that_is_no_single_number() -> None:
+    model = make(CKCNN, "classification", metrics={"f1": MulticlassF1Score(3, average=None)})
+    model._step(batch_of("classification"), "val")
+    with pytest.raises(ValueError, match=r"the metric val/f1 must be one number, got \(3,\); set its average"):
+        computed(model._own("val"))
+
+
+def test_a_cycle_that_ends_before_the_run() -> None:
+    optimizer = make(CKCNN, "classification").make_optimizer()
+    cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=10)
+    check_steps(cycle, 10)
+    with pytest.raises(ValueError, match=r"OneCycleLR must last as long as the run, 11 steps, got 10; set its total_s"):
+        check_steps(cycle, 11)
 
 
 def test_a_language_model_must_not_see_what_it_predicts() -> None:

@@ -294,7 +294,7 @@ def test_an_odd_confusion_matrix_is_told(tmp_path: Path, confusion: object) -> N
         ([".", "--tables", "no"], "--tables must be a folder that ckcnn reproduce has written, got no"),
         ([".", "--output", "report.pdf"], "--output must end in .html or .htm, got report.pdf"),
         ([".", "--output", "no/report.html"], "lies in a folder that does not exist; make it first"),
-        ([".", "--outptu", "x.html"], "unrecognized arguments: --outptu x.html; see ckcnn report --help"),
+        ([".", "--outptu", "x.html"], "there is no option --outptu (did you mean --output?); see ckcnn report --help"),
     ],
 )
 def test_mistakes_are_told_and_nothing_is_written(

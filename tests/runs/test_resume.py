@@ -302,6 +302,12 @@ def test_rows_after_the_checkpoint_are_dropped(tmp_path: Path) -> None:
     assert [row["new"] for row in rows] == ["", "", "1.5"]
 
 
+def test_a_folder_in_the_place_of_the_table(tmp_path: Path) -> None:
+    """It is refused when the run is prepared, before anything is written."""
+    with pytest.raises(ValueError, match="must be a table, got a folder; move it away"):
+        MetricsTable(tmp_path)
+
+
 def _create(folder: Path, start: Barrier, found: SimpleQueue[list[str]]) -> None:
     start.wait(60)
     found.put([RunFolder.create(folder).path.name for _ in range(20)])

@@ -6,6 +6,9 @@ import argparse
 import re
 from typing import Any
 
+from ckcnn.checks.hints import closest, in_short
+
+_KINDS = {"int": "a whole number", "float": "a number"}
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -16,7 +19,25 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**{"allow_abbrev": False, **options})
 
     def error(self, message: str) -> Any:
-        raise ValueError(f"{message}; see {self.prog} --help")
+        raise ValueError(f"{self._explained(message)}; see {self.prog} --help")
+
+    def _explained(self, message: str) -> str:
+        """What argparse says, as one sentence with what was expected and what came."""
+        if unknown := re.fullmatch(r"unrecognized arguments: (\S+).*", message, re.DOTALL):
+            word = unknown[1].partition("=")[0]
+            if not word.startswith("-"):
+                return f"{in_short(word)} is not expected here"
+            close = closest(word, self._option_string_actions)
+            return f"there is no option {word}{f' (did you mean {close}?)' if close else ''}"
+        argument = re.fullmatch(r"argument (\S+?): (.*)", message, re.DOTALL)
+        if argument is None:
+            return message
+        name, problem = argument.groups()
+        if value := re.fullmatch(r"invalid (\w+) value: (.*)", problem, re.DOTALL):
+            return f"{name} must be {_KINDS.get(value[1], f'a value of the kind {value[1]}')}, got {value[2]}"
+        if choice := re.fullmatch(r"invalid choice: (.*) \(choose from (.*)\)", problem, re.DOTALL):
+            return f"{name} must be one of {choice[2]}, got {choice[1]}"
+        return f"{name} {problem}" if problem.startswith("must ") else f"{name}: {problem}"
 
 
 def seconds(text: str) -> float:

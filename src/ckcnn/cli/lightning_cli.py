@@ -36,7 +36,7 @@ from ckcnn.cli.choice import (
 from ckcnn.cli.messages import explain
 from ckcnn.cli.quiet import ProgressBar
 from ckcnn.cli.stored_settings import StoredSettings
-from ckcnn.cli.trainer_options import check_nodes, check_trainer, keep_whole_numbers, refusal
+from ckcnn.cli.trainer_options import check_flags, check_nodes, check_trainer, keep_whole_numbers, refusal
 from ckcnn.datamodules import SequenceDataModule
 from ckcnn.datamodules.sequences import Facts
 from ckcnn.files import check_output, safe_yaml
@@ -144,6 +144,7 @@ class CKCNNCLI(LightningCLI):
         optimizers.settle(self.config, self.layers)
         keep_whole_numbers(self.config, self.layers.with_row().merged())
         check_trainer(self.config)
+        check_flags(self.config)
         if given := [
             word for word in args if word.split("=")[0] in {f"--model.{fact}" for fact in self._linked_facts()}
         ]:
@@ -229,6 +230,9 @@ class CKCNNCLI(LightningCLI):
         if self.choice.checkpoint:
             check_state(self.choice, self.model, self.trainer.callbacks)  # type: ignore[attr-defined]
         finished = checkpoints.why_finished(self.choice.content, self.trainer.max_epochs, self.trainer.max_steps)
+        if finished and not self.choice.checkpoint:
+            rank_zero_info(f"there is nothing to train: {finished}")
+            return
         if finished:
             place = self.choice.checkpoint if self.choice.run == self.new else run.path
             rank_zero_info(f"{place} is finished: {finished}; leave out --ckpt_path to start a new run")

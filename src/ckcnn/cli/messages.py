@@ -86,9 +86,14 @@ def _bad_value(match: re.Match[str], text: str) -> str:
     classes = dict.fromkeys(re.findall(errors.TYPE, rest))
     kinds = [_WORDS[name] for name in classes if name in _WORDS]
     if named := re.search(errors.NO_SUBCLASS, rest):
-        kinds.insert(0, f"the name of a {named.group(1)}, with its init_args if it has any")
+        article = "an" if named.group(1)[0] in "AEIOU" else "a"
+        kinds.insert(0, f"the name of {article} {named.group(1)}, with its init_args if it has any")
     value = re.search(errors.VALUE, rest, re.DOTALL)
     flag = f"--{key}" if "." in key or key in _ALONE else _flag(text)
+    if "a number" in kinds and "a whole number" in kinds:  # which is one
+        kinds.remove("a whole number")
+    texts = {choice.strip("'") for choice in choices if choice.startswith("'")}
+    choices = [choice for choice in dict.fromkeys(choices) if choice not in texts]  # 16 and '16' are written alike
     wanted = " or ".join(dict.fromkeys([*choices, *kinds])) or "of another kind"
     said = _said(value.group(1)) if value else "something else"
     quote = "; put yes, no, on and off into quotes" if "a text" in kinds and said in ("True", "False") else ""
@@ -97,8 +102,8 @@ def _bad_value(match: re.Match[str], text: str) -> str:
 
 def _said(value: str) -> str:
     """What was given, as one would write it; the parser shows some values as objects of its own."""
-    value = re.sub(r"NestedArg\(key='\w+', val=(.*?)\)$", r"\1", value.splitlines()[0].strip()) if value.strip() else ""
-    if not value or value.startswith("Namespace("):
+    value = re.sub(r"NestedArg\(key='\w+', val=(.*?)\)$", r"\1", value.split("\n")[0].strip(" "))
+    if not value or "Namespace(" in value:
         return "something else" if value else "an empty text"
     return value if len(value) <= 60 else f"{value[:57]}..."
 
@@ -153,11 +158,16 @@ def _part(text: str) -> str:
     return next((part for part in parts if part in ("model", "data", "trainer", "optimizer", "lr_scheduler")), "model")
 
 
-def _options(path: str, part: str) -> list[str]:
+def parameters_of(path: str) -> dict[str, inspect.Parameter]:
+    """Return the arguments of a class and of the classes that it is made from, by name."""
     module, _, name = path.rpartition(".")
     kind = getattr(importlib.import_module(module), name)
     parameters = [inspect.signature(cls.__init__).parameters for cls in kind.__mro__ if "__init__" in vars(cls)]
-    entries = {name: entry for signature in parameters for name, entry in signature.items()}
+    return {name: entry for signature in parameters for name, entry in signature.items()}
+
+
+def _options(path: str, part: str) -> list[str]:
+    entries = parameters_of(path)
     names = {name for name, entry in entries.items() if entry.kind in (entry.POSITIONAL_OR_KEYWORD, entry.KEYWORD_ONLY)}
     return sorted(f"--{part}.{name}" for name in names - {"self"} - _FACTS)
 

@@ -1,4 +1,4 @@
-"""What the settings of the trainer and of early stopping may be: said before Lightning stumbles over them."""
+"""What settings may be, where the parser takes more: said before Lightning or a class stumbles over them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import math
 import os
 import re
 from collections.abc import Mapping, MutableMapping
-from typing import Any
+from typing import Any, TypeGuard
 
-from ckcnn.checks.hints import in_short
+from pytorch_lightning.strategies import StrategyRegistry
+
+from ckcnn.checks import check_choice
+from ckcnn.checks.hints import closest, in_short
+from ckcnn.cli.messages import parameters_of
 from ckcnn.presets import value_of
 
 _MOST = 2**31 - 1
@@ -61,6 +65,11 @@ _FLAGS = (
     "early_stopping.check_finite",
     "early_stopping.log_rank_zero_only",
 )
+_WORDS = {
+    "trainer.accelerator": ("auto", "cpu", "gpu", "cuda", "mps", "tpu"),
+    "trainer.gradient_clip_algorithm": ("norm", "value"),
+    "trainer.profiler": ("simple", "advanced", "pytorch", "xla"),
+}
 _LAUNCHERS = ("MASTER_ADDR", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID")
 
 
@@ -101,6 +110,15 @@ def check_trainer(settings: Mapping[str, Any]) -> None:
         if value is not None and not (math.isfinite(value) and value >= lowest):
             wanted = "0 or a positive number" if lowest == 0 else "a finite number"
             raise ValueError(f"--{name} must be {wanted}, got {in_short(value)}")
+    _check_ways(settings)
+    _check_words(settings)
+    _check_strategy(settings.get("trainer.strategy"))
+    _check_devices(settings.get("trainer.accelerator"), settings.get("trainer.devices"))
+    _check_seed(settings.get("seed_everything"))
+
+
+def _check_ways(settings: Mapping[str, Any]) -> None:
+    """Ways to train that Lightning has, and a run folder cannot be filled with."""
     if settings.get("trainer.barebones"):
         raise ValueError("--trainer.barebones leaves out logs and checkpoints, which every run keeps; leave it out")
     if settings.get("trainer.enable_checkpointing") is False:
@@ -108,10 +126,21 @@ def check_trainer(settings: Mapping[str, Any]) -> None:
             "--trainer.enable_checkpointing false keeps no checkpoint, and a run is resumed and tested from its own; "
             "leave it out, or try a few steps with --trainer.fast_dev_run 5"
         )
-    if "spawn" in str(settings.get("trainer.strategy")):
-        raise ValueError("--trainer.strategy ddp_spawn cannot hand a model to its processes; use ddp")
-    _check_devices(settings.get("trainer.accelerator"), settings.get("trainer.devices"))
-    _check_seed(settings.get("seed_everything"))
+    steps = settings.get("trainer.fast_dev_run")
+    if _is_whole(steps) and not 0 <= steps <= _MOST:
+        raise ValueError(
+            f"--trainer.fast_dev_run must be true, false or a number of batches up to {_MOST}, got {in_short(steps)}"
+        )
+
+
+def _check_words(settings: Mapping[str, Any]) -> None:
+    for name, choices in _WORDS.items():
+        value = settings.get(name)
+        if isinstance(value, str):
+            check_choice(f"--{name}", value, choices)
+    for callback in _listed(settings.get("trainer.callbacks")):  # what is empty becomes the base class
+        if getattr(callback, "class_path", "").endswith(".Callback"):
+            raise ValueError("--trainer.callbacks must name a class for each entry, got one without; leave it out")
 
 
 def _check_null(settings: Mapping[str, Any]) -> None:
@@ -120,6 +149,23 @@ def _check_null(settings: Mapping[str, Any]) -> None:
         if name in settings and settings[name] is None:
             wanted = "true or false" if name in _FLAGS else "a number"
             raise ValueError(f"--{name} must be {wanted}, got null; leave it out for the default")
+
+
+def check_flags(config: Any) -> None:
+    """The parser takes null for true or false of model and data, too.
+
+    Args:
+        config: what was parsed.
+
+    Raises:
+        ValueError: that names the flag.
+    """
+    for part in ("model", "data"):
+        named = config[part]
+        flags = [name for name, one in parameters_of(named.class_path).items() if one.annotation in (bool, "bool")]
+        for name in flags:
+            if name in (named.get("init_args") or {}) and named.init_args[name] is None:
+                raise ValueError(f"--{part}.{name} must be true or false, got null; leave it out for the default")
 
 
 def check_nodes(nodes: int) -> None:
@@ -162,6 +208,18 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, str) and bool(re.fullmatch(r"\d{1,3}(:\d\d){3}", value))
 
 
+def _check_strategy(strategy: Any) -> None:
+    if started := re.search("spawn|fork|notebook", str(strategy)):
+        raise ValueError(f"--trainer.strategy ddp_{started[0]} cannot hand a model to its processes; use ddp")
+    known = ["auto", *StrategyRegistry.available_strategies()]
+    if isinstance(strategy, str) and strategy not in known:
+        close = closest(strategy, known)
+        raise ValueError(
+            f"--trainer.strategy must be auto, ddp, fsdp or another strategy of Lightning, got {in_short(strategy)}"
+            f"{f'; did you mean {close}?' if close else ''}"
+        )
+
+
 def _check_devices(accelerator: Any, devices: Any) -> None:
     wanted = "--trainer.devices must be auto, a whole number from 1, -1 for all, or a list of GPUs such as [0, 1]"
     cores = os.cpu_count() or 1
@@ -183,10 +241,14 @@ def _check_devices(accelerator: Any, devices: Any) -> None:
         )
 
 
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _check_seed(seed: Any) -> None:
     if seed is not None and not isinstance(seed, bool) and not (_is_whole(seed) and 0 <= seed < 2**32):
         raise ValueError(f"--seed_everything must be a whole number from 0 to {2**32 - 1}, got {in_short(seed)}")
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)

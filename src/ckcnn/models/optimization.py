@@ -102,3 +102,20 @@ def runs_each_step(schedule: Any) -> bool:
     """Return whether a schedule changes the learning rate at every step, not after every epoch."""
     warms_up = isinstance(schedule, LambdaLR) and isinstance(schedule.lr_lambdas[0], WarmUpCosine)
     return warms_up or isinstance(schedule, OneCycleLR | CyclicLR)
+
+
+def check_steps(schedule: Any, steps: float) -> None:
+    """A cycle of a user's own must be as long as the run, or torch ends the training when it is over.
+
+    Args:
+        schedule: any.
+        steps: of the run; infinity without an end.
+
+    Raises:
+        ValueError: if it ends too early.
+    """
+    if isinstance(schedule, OneCycleLR) and steps > schedule.total_steps:
+        raise ValueError(
+            f"lr_scheduler OneCycleLR must last as long as the run, {steps} steps, got {schedule.total_steps}; "
+            "set its total_steps, or use --model.schedule one_cycle, which counts them itself"
+        )

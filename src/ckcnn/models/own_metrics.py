@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from torch import Tensor, nn
+from torch import OutOfMemoryError, Tensor, nn
 from torchmetrics import Metric, MetricCollection
 
 from ckcnn.datamodules.sequences import SPLITS
@@ -21,6 +23,8 @@ def of_splits(given: OwnMetrics, task: Task) -> nn.ModuleList:
         ValueError: if a metric is called as one that the task has, or two have the same name.
     """
     named = _named(given)
+    if odd := [name for name in named if not re.fullmatch(r"[\w -]+", str(name))]:
+        raise ValueError(f"the name of a metric must be of letters, digits, - and _, got {odd[0]!r}")
     if taken := [name for name in named if name in (*task.metrics(2), "loss")]:
         raise ValueError(f"the task has a metric {taken[0]} of its own; give yours another name")
     return nn.ModuleList(
@@ -79,3 +83,32 @@ def for_metric(task: Task, answers: Tensor, target: Tensor) -> tuple[Tensor, Ten
     if task.one_logit:
         return answers[:, 0].sigmoid(), target
     return (answers.sigmoid(), target) if task.many_labels else (answers, target)
+
+
+@contextmanager
+def refusing(what: str, answers: Tensor, target: Tensor) -> Iterator[None]:
+    """Say in one sentence that a loss or a metric cannot be computed, whatever it raises."""
+    try:
+        yield
+    except OutOfMemoryError:
+        raise
+    except (TypeError, ValueError, RuntimeError, IndexError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ValueError(
+            f"{what} must be computed from answers of shape {tuple(answers.shape)} and targets of shape "
+            f"{tuple(target.shape)}, and cannot: {reason}; give it other arguments, or choose another"
+        ) from error
+
+
+def computed(collection: MetricCollection) -> dict[str, Tensor]:
+    """Return the values of metrics.
+
+    Raises:
+        ValueError: if one of them is no single number.
+    """
+    found = dict(collection.compute())
+    for name, value in found.items():
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise ValueError(f"the metric {name} must be one number, got {shape}; set its average, or choose another")
+    return found

@@ -196,16 +196,30 @@ class SequenceModule(LightningModule):
                 answers, target, ignore_index=IGNORED, label_smoothing=self.label_smoothing
             )
         elif self.loss is not None:
-            loss = self.loss(*own_metrics.for_loss(self.task, answers, target))
+            loss = self._own_loss(answers, target)
         else:
             loss = self.task.loss(answers, target)
         mean_loss, metrics = self._meters(split)
         mean_loss.update(loss.detach(), self.task.counted(batch.y).sum())
         metrics.update(values.detach(), batch.y)
-        self._own(split).update(*own_metrics.for_metric(self.task, values.detach(), batch.y))
+        self._update_own(split, values.detach(), batch.y)
         if confusion is not None:
             confusion.update(answers.detach(), batch.y)
         return loss
+
+    def _own_loss(self, answers: Tensor, target: Tensor) -> Tensor:
+        given = own_metrics.for_loss(self.task, answers, target)
+        with own_metrics.refusing(f"the loss {type(self.loss).__name__}", *given):
+            loss: Tensor = cast(nn.Module, self.loss)(*given)
+        if loss.numel() != 1:
+            raise ValueError(f"the loss {type(self.loss).__name__} must be one number, got shape {tuple(loss.shape)}")
+        return loss
+
+    def _update_own(self, split: str, answers: Tensor, target: Tensor) -> None:
+        given = own_metrics.for_metric(self.task, answers, target)
+        for name, metric in self._own(split).items():
+            with own_metrics.refusing(f"the metric {name}", *given):
+                metric.update(*given)
 
     def _scaled(self, target: Tensor) -> Tensor:
         """Targets as the network is trained on them."""
@@ -258,7 +272,12 @@ class SequenceModule(LightningModule):
         reference = data.reference_scores(split) if isinstance(data, SequenceDataModule) and split != "train" else {}
         others = {f"{split}/{name}": value for name, value in reference.items()}
         self.log_dict(
-            {f"{split}/loss": mean_loss.compute(), **metrics.compute(), **self._own(split).compute(), **others}
+            {
+                f"{split}/loss": mean_loss.compute(),
+                **metrics.compute(),
+                **own_metrics.computed(self._own(split)),
+                **others,
+            }
         )
         mean_loss.reset()
         self._own(split).reset()
@@ -316,6 +335,8 @@ class SequenceModule(LightningModule):
         schedule = self.make_schedule(optimizer, self._steps_of_the_run() if self.has_planned_steps else 1)
         if schedule is None:
             return optimizer
+        if self.schedule_factory is not None:
+            optimization.check_steps(schedule, self.trainer.estimated_stepping_batches)
         if optimization.runs_each_step(schedule):
             return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
         monitor = getattr(schedule, "monitor", self.monitor)

@@ -54,6 +54,8 @@ def read(path: Path) -> list[dict[str, Any]]:
     Raises:
         ValueError: if it is no table.
     """
+    if path.is_dir():
+        raise ValueError(f"{path} must be a table, got a folder; move it away")
     if not path.is_file():
         return []
     try:
