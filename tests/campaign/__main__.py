@@ -18,7 +18,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100, help="stops of running trainings (default: 100)")
     parser.add_argument("--kind", help="try this kind alone; kills for the stops of trainings")
     parser.add_argument("--workers", type=int, default=2, help="processes (default: 2)")
-    parser.add_argument("--messages", action="store_true", help="print what is said to every case")
+    parser.add_argument("--messages", action="store_true", help="print how every case ended")
     options = parser.parse_args()
 
     def told(case: Case, verdict: Verdict) -> None:
@@ -27,14 +27,17 @@ def main() -> int:
         elif options.messages and verdict.said:
             print(f"{case.kind} {str(case.recipe)[:150]}\n    said: {verdict.said}", flush=True)
 
+    def told_of_kill(what: str, problem: str) -> None:
+        if problem:
+            print(f"{what}\n    {problem}", file=sys.stderr, flush=True)
+        elif options.messages:
+            print(f"{what}\n    as if it had never been stopped", flush=True)
+
     rows = (
         [] if options.kind == "kills" else inputs.run(options.seed, options.count, options.workers, options.kind, told)
     )
     if options.kind in (None, "kills"):
-        stops = kills.run(options.seed, options.kills, options.workers)
-        for example in (example for *_, examples in stops for example in examples):
-            print(example, file=sys.stderr)
-        rows += stops
+        rows += kills.run(options.seed, options.kills, options.workers, told_of_kill)
     print(f"{'kind':24} {'tried':>6} {'failed':>6}")
     for name, tried, failed, _ in rows:
         print(f"{name:24} {tried:6} {failed:6}")

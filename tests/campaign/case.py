@@ -38,12 +38,14 @@ class Kind:
         name: for the table.
         draw: makes so many recipes, with what is expected of each, from a seed.
         arrange: writes a recipe into an empty folder and returns the arguments of ``ckcnn``; it may use the material.
+        run: what takes the arguments, where it is not ``ckcnn``; it returns an exit code.
         check: looks at what a command left, and returns what is wrong with it.
     """
 
     name: str
     draw: Callable[[int, int], list[tuple[Any, Expected]]]
     arrange: Callable[[Any, Path, Path], list[str]]
+    run: Callable[[list[str]], int] | None = None
     check: Callable[[Any, Path, int, str], str] = lambda recipe, folder, code, output: ""
 
 

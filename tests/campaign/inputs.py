@@ -13,6 +13,8 @@ from tests.campaign.kinds import (
     checkpoint_files,
     command_lines,
     data_files,
+    estimators,
+    forecasts,
     new_sequences,
     own_data,
     run_folders,
@@ -25,16 +27,18 @@ from tests.campaign.workers import judge_all
 
 # How many cases of a hundred are of each kind.
 _SHARES: dict[Kind, int] = {
-    settings.KIND: 28,
-    yaml_files.KIND: 10,
-    run_folders.KIND: 12,
-    checkpoint_files.KIND: 12,
-    own_data.KIND: 12,
-    new_sequences.KIND: 10,
+    settings.KIND: 27,
+    yaml_files.KIND: 9,
+    run_folders.KIND: 10,
+    checkpoint_files.KIND: 11,
+    own_data.KIND: 11,
+    forecasts.KIND: 6,
+    new_sequences.KIND: 9,
     data_files.KIND: 8,
+    estimators.KIND: 4,
     searches.KIND: 3,
     weights.KIND: 4,
-    command_lines.KIND: 6,
+    command_lines.KIND: 8,
 }
 KINDS = {kind.name: kind for kind in _SHARES}
 

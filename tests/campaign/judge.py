@@ -83,7 +83,7 @@ def judge(case: Case, kind: Kind, folder: Path, material: Path) -> Verdict:
     memory = _reset_peak()
     with (folder.parent / f"{folder.name}.log").open("w+b") as log, _inside(folder), _into(log):
         try:
-            code = _run(argv)
+            code = (kind.run or _run)(argv)
         except BaseException as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             text = f"{type(error).__name__}: {error}"[:300]

@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +40,36 @@ FIT = [
     "--trainer.limit_val_batches=2",
     f"--trainer.max_epochs={EPOCHS}",
 ]
+# What changes the learning rate and the weights: a schedule of ours, or classes of torch.
+SCHEDULES: dict[str, list[str]] = {
+    **{name: [f"--model.schedule={name}"] for name in ("one_cycle", "plateau", "constant")},
+    "cosine": ["--model.schedule=cosine", "--model.warm_up=0.3", "--model.weight_decay=0.01"],
+    "SGD": ["--optimizer=SGD", "--optimizer.lr=0.1", "--optimizer.momentum=0.9", "--model.schedule=one_cycle"],
+    "RMSprop, StepLR": ["--optimizer=RMSprop", "--lr_scheduler=StepLR", "--lr_scheduler.step_size=1"],
+    "Adam, ReduceLROnPlateau": [
+        "--lr_scheduler=ReduceLROnPlateau",
+        "--lr_scheduler.monitor=val/loss",
+        "--lr_scheduler.patience=0",
+    ],
+    "NAdam, CosineAnnealingLR": ["--optimizer=NAdam", "--lr_scheduler=CosineAnnealingLR", "--lr_scheduler.T_max=4"],
+}
+# What else a training may do, one at a time.
+EXTRAS: dict[str, list[str]] = {
+    "": [],
+    "coarse to fine": ["--data.schedule_dt=4:1,2:1,1:2"],
+    "augmented": ["--data.augment=crop_flip"],
+    "clipped": ["--trainer.gradient_clip_val=0.01"],
+    "clipped by value": ["--trainer.gradient_clip_val=0.001", "--trainer.gradient_clip_algorithm=value"],
+    "validated within epochs": ["--trainer.val_check_interval=2"],
+    "samples dropped": ["--data.drop_rate=0.3", "--data.missing=times"],
+    "buffers": ["--model.norm=batch", "--model.dropout=0.3", "--model.learn_omega_0=true"],
+    "bfloat16": ["--trainer.precision=bf16-mixed"],
+    "own metric": [
+        "--model.metrics=torchmetrics.classification.MulticlassF1Score",
+        "--model.metrics.num_classes=10",
+        "--model.monitor=MulticlassF1Score",
+    ],
+}
 PAIRS = 0.08  # of the cases with two processes, which take long to start
 _STOPPED = (-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGTERM)
 _PARTS = ("state_dict", "optimizer_states", "lr_schedulers", "callbacks", "epoch", "global_step", "preprocessing")
@@ -53,11 +84,13 @@ class Settings(NamedTuple):
     accumulate: int
     workers: int
     processes: int
+    extra: str = ""
 
     def flags(self) -> list[str]:
         several = ["--trainer.devices=2", "--trainer.strategy=ddp"] if self.processes == 2 else ["--trainer.devices=1"]
         return [
-            f"--model.schedule={self.schedule}",
+            *SCHEDULES[self.schedule],
+            *EXTRAS[self.extra],
             f"--trainer.limit_train_batches={self.batches}",
             f"--trainer.accumulate_grad_batches={self.accumulate}",
             f"--data.num_workers={self.workers}",
@@ -65,13 +98,16 @@ class Settings(NamedTuple):
         ]
 
 
-def run(seed: int, count: int, workers: int = 2) -> list[Row]:
+def run(
+    seed: int, count: int, workers: int = 2, told: Callable[[str, str], None] = lambda what, problem: None
+) -> list[Row]:
     """Stop runs at least `count` times and say how many of the stops led to a run that differs.
 
     Args:
         seed: of the cases.
         count: of the stops.
         workers: cases side by side.
+        told: called after each case with what it was and what is wrong with its result.
 
     Returns:
         For each kind of stop: how many were tried, how many were part of a case that failed, and what happened then.
@@ -92,11 +128,13 @@ def run(seed: int, count: int, workers: int = 2) -> list[Row]:
             draw = random.Random(f"{seed} {case}")
             settings = _drawn(draw)
             kinds, problem = campaign.case(f"case_{case}", settings, draw)
+            what = f"seed {seed}, case {case}, {settings}, {', '.join(kinds)}"
             with lock:
+                told(what, problem)
                 for kind in kinds:
                     tried[kind] += 1
                     if problem:
-                        failures[kind].append(f"seed {seed}, case {case}, {settings}, {', '.join(kinds)}: {problem}")
+                        failures[kind].append(f"{what}: {problem}")
 
     try:
         with ThreadPoolExecutor(workers) as pool:
@@ -109,11 +147,12 @@ def run(seed: int, count: int, workers: int = 2) -> list[Row]:
 
 def _drawn(draw: random.Random) -> Settings:
     return Settings(
-        schedule=draw.choice(["one_cycle", "plateau", "constant"]),
+        schedule=draw.choice(list(SCHEDULES)),
         batches=draw.choice([5, 8]),
         accumulate=draw.choice([1, 1, 3]),
         workers=draw.choice([0, 0, 0, 2]),
         processes=2 if draw.random() < PAIRS else 1,
+        extra=draw.choice(list(EXTRAS)),
     )
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
+import signal
 from pathlib import Path
 
 import numpy as np
 import optuna
+import yaml
 
 from ckcnn import CKCNN
 from ckcnn.__main__ import main
 from ckcnn.inference.loading import save_folder
 from ckcnn.runs import checkpoints
+from tests.campaign import moments
 
 # The smallest run there is: two steps of a network with some hundred weights.
 TINY_MODEL = ["--model.num_blocks=1", "--model.hidden_channels=4", "--model.kernel_hidden=4"]
@@ -39,9 +43,35 @@ def make(folder: Path) -> Path:
             raise RuntimeError(f"ckcnn {command} does not work at all")
     save_folder(folder / "runs/digits/version_0", folder / "exported")
     _language_model(folder / "text.ckpt")
+    _interrupted(folder)
+    _timed(folder)
     _arrays(folder)
     _search(folder)
     return folder
+
+
+def _interrupted(folder: Path) -> None:
+    """A run that SIGTERM has stopped within its second epoch."""
+    stop = moments.flags("first batch", signal.SIGTERM, epoch=1, rank=0)
+    words = [*tiny(folder), "--trainer.max_epochs=2", f"--runs={folder / 'runs'}", "--name=interrupted"]
+    if main(["fit", *words, *stop]) != 143:
+        raise RuntimeError("SIGTERM does not stop ckcnn fit")
+    run = folder / "runs/interrupted/version_0"
+    shutil.copy(folder / "runs/digits/version_0/results.json", run)  # of a test in between
+    config = run / "config.yaml"
+    settings = yaml.safe_load(config.read_text())
+    settings["trainer"]["callbacks"] = None  # what has stopped it
+    config.write_text(yaml.safe_dump(settings))
+
+
+def _timed(folder: Path) -> None:
+    """A run on a table with a time column, whose model knows the sampling step: a row every half second."""
+    path = folder / "timed.csv"
+    rows = [f"{n},{'ab'[n % 2]},{0.5 * step},{step % 3 + n}" for n in range(24) for step in range(16)]
+    path.write_text("\n".join(["sequence,label,time,v", *rows]))
+    words = ["--model=CKCNN", *TINY_MODEL, "--data=Arrays", f"--data.path={path}", f"--data.root={folder / 'data'}"]
+    if main(["fit", *words, *TINY_TRAINER, f"--runs={folder / 'runs'}", "--name=timed"]) != 0:
+        raise RuntimeError("ckcnn fit does not work on tables")
 
 
 def _language_model(path: Path) -> None:

@@ -43,8 +43,9 @@ class _Payload:
 
 def arrange(recipe: dict[str, Any], folder: Path, material: Path) -> list[str]:
     command, source = recipe["command"], random.Random(recipe["seed"])
-    shutil.copytree(material / "runs/digits/version_0", folder / "runs/digits/version_0")
-    run = folder / "runs/digits/version_0"
+    name = "interrupted" if command == "fit" else "digits"
+    run = folder / f"runs/{name}/version_0"
+    shutil.copytree(material / f"runs/{name}/version_0", run)
     paths = sorted(run.glob("checkpoints/*.ckpt"))
     if command == "generate":
         shutil.copy(material / "text.ckpt", folder / "text.ckpt")
@@ -56,7 +57,7 @@ def arrange(recipe: dict[str, Any], folder: Path, material: Path) -> list[str]:
         return ["predict", f"--ckpt_path={run}", "--input=new.npz", "--quiet"]
     return {
         "test": ["test", f"--ckpt_path={run}", *words],
-        "fit": ["fit", f"--ckpt_path={run}", *words, "--trainer.max_epochs=2", "--model.schedule=one_cycle"],
+        "fit": ["fit", f"--ckpt_path={run}", *words, "--trainer.max_epochs=2"],
         "predict": ["predict", f"--ckpt_path={run}", *words],
         "export": ["export", str(run), "--output", "made"],
         "report": ["report", "runs"],
@@ -65,7 +66,7 @@ def arrange(recipe: dict[str, Any], folder: Path, material: Path) -> list[str]:
 
 
 def _damage(paths: list[Path], how: str, source: random.Random) -> None:
-    content = torch.load(paths[0], weights_only=True)
+    content = torch.load(paths[-1], weights_only=True)  # of an interrupted run the last one has most to tell
     for path in paths:
         path.unlink()  # they may be links to one file
     if how in ("top", "within"):

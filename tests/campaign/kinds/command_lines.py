@@ -30,7 +30,7 @@ _VALUES = (
     "null",
     "\x00",
 )
-# The start of a command, and options of it that take a value; RUN, TEXT and DATA are whole ones.
+# The start of a command, and options of it that take a value; RUN, EXPORTED, TEXT and DATA are whole ones.
 _COMMANDS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("data", "show", "Digits", "--root=DATA", "--output=x.png"): (
         "--samples",
@@ -57,7 +57,9 @@ _COMMANDS: dict[tuple[str, ...], tuple[str, ...]] = {
         "--ckpt_path",
         "--config",
     ),
-    ("export", "RUN", "--output=made"): ("--length", "--dt", "--output"),
+    ("export", "RUN", "--output=made"): ("--length", "--dt", "--output", "--x"),
+    ("export", "EXPORTED", "--output=made"): ("--dt", "--output"),
+    ("export", "TEXT", "--output=made.onnx"): ("--length", "--dt"),
     ("export", "RUN", "--output=made.pt2"): ("--length", "--dt"),
     ("report", "RUNS"): ("--output", "--title", "--x"),
     ("report",): ("",),
@@ -67,7 +69,35 @@ _COMMANDS: dict[tuple[str, ...], tuple[str, ...]] = {
         "--ckpt_path",
         "--data.drop_rate",
     ),
-    ("predict", "--ckpt_path=RUN", "--data.root=DATA"): ("--output", "--data.batch_size"),
+    ("predict", "--ckpt_path=RUN", "--data.root=DATA"): (
+        "--output",
+        "--data.batch_size",
+        "--trainer.devices",
+        "--model.loss",
+        "--model.metrics",
+        "--model.monitor",
+        "--optimizer",
+    ),
+    ("validate", "--ckpt_path=RUN", "--data.root=DATA"): (
+        "--model.metrics",
+        "--model.loss",
+        "--data.schedule_dt",
+        "--data.augment",
+        "--data.on_device",
+        "--trainer.precision",
+    ),
+    ("fit", "--ckpt_path=RUN"): ("--model.loss", "--optimizer", "--lr_scheduler", "--data.schedule_dt", "--data.seed"),
+    ("fit", "--config=digits.yaml", "--ckpt_path=EXPORTED"): ("--model.dropout",),
+    ("predict", "--ckpt_path=EXPORTED", "--input=new.npz", "--quiet"): ("--dt", "--device", "--output", "--name"),
+    ("predict", "--config=digits.yaml", "--input=new.npz"): ("--runs", "--name", "--ckpt_path"),
+    ("search", "--config=digits.yaml", "--budget=0s"): (
+        *("--trials", "--low", "--high", "--pruner", "--sampler", "--space", "--name", "--storage", "--workers"),
+    ),
+    ("fit-kernel", "--steps=1", "--points=8"): (
+        *("--functions", "--nets", "--omega-0", "--points", "--seed", "--output", "--runs"),
+    ),
+    ("reproduce", "archive"): ("--problems", "--methods", "--x"),
+    ("report", "RUNS", "--output=r.html"): ("--tables", "--title", "--compare"),
     ("presets",): ("--x", ""),
     ("reproduce", "--list"): ("--x", "--budget", "--seeds"),
     ("import", "no.pt", "--config=smnist.yaml"): ("--output", "--x"),
@@ -90,7 +120,13 @@ def _draw(seed: int, count: int) -> list[tuple[Any, Expected]]:
 
 def arrange(recipe: dict[str, Any], folder: Path, material: Path) -> list[str]:
     np.savez(folder / "new.npz", x=np.zeros((2, 1, 64), dtype=np.float32))
-    places = {"RUNS": "runs", "RUN": "runs/digits/version_0", "TEXT": "text.ckpt", "DATA": "data"}
+    places = {
+        "EXPORTED": "exported",
+        "RUNS": "runs",
+        "RUN": "runs/digits/version_0",
+        "TEXT": "text.ckpt",
+        "DATA": "data",
+    }
     words = []
     for word in recipe["command"]:
         for name, path in places.items():

@@ -25,7 +25,9 @@ _BENCHMARKS = (
     "CharacterTrajectories",
     "SpeechCommands",
     "PennTreebank",
+    "UEA",
 )
+_OPTIONS = {"SpeechCommands": ["--set", "words=['yes', 'no']"], "UEA": ["--set", "name=Mine"]}
 _strategy = st.fixed_dictionaries(
     {
         "benchmark": st.sampled_from([*_BENCHMARKS, "PhysioNet"]),
@@ -49,9 +51,7 @@ def arrange(recipe: dict[str, Any], folder: Path, material: Path) -> list[str]:
     if recipe["how"] == "spoiled":
         path = folder / "data" / source.choice(list(files))
         path.write_bytes(spoil(path.read_bytes(), source))
-    return ["data", "prepare", recipe["benchmark"], "--root=data"] + (
-        ["--set", "words=['yes', 'no']"] if recipe["benchmark"] == "SpeechCommands" else []
-    )
+    return ["data", "prepare", recipe["benchmark"], "--root=data", *_OPTIONS.get(recipe["benchmark"], [])]
 
 
 def _idx(array: np.ndarray[Any, Any]) -> bytes:
@@ -177,6 +177,37 @@ def _text(source: random.Random, special: bool) -> dict[str, bytes]:
     return files
 
 
+def _problem(source: random.Random, special: bool) -> dict[str, bytes]:
+    """A problem of the UEA archive: series of different lengths in two classes, or with a value."""
+    values = special and source.random() < 0.3
+    kind = "@targetLabel true" if values else "@classLabel true a b"
+    head = f"@problemName Mine\n@timeStamps false\n@missing false\n@univariate false\n@dimensions 2\n{kind}\n@data\n"
+    lines = [
+        ":".join([*[",".join(["0.5"] * (9 + n % 3))] * 2, str(0.5 * n) if values else "ab"[n % 2]]) for n in range(30)
+    ]
+    if special:
+        at = source.randrange(len(lines))
+        first, second, label = lines[at].split(":")
+        odd = source.choice(["inf", "nan", "1e300", "", "x", "?", "-", "c", "a b", "1,2"])
+        lines[at] = source.choice(
+            [
+                f"{first}:{second}:{odd}",
+                f"{odd}:{second}:{label}",
+                f"{first}:{label}",
+                f"{first}:{second}:{first}:{label}",
+                f"{first},{odd}:{second},1:{label}",
+                f"::{label}",
+                label,
+            ]
+        )
+        head = source.choice([head, head, head, head.replace("true a b", "true a"), head.replace("@data\n", "")])
+        lines = source.choice([lines, lines, lines, lines[:1], []])
+    parts = {part: (head + "\n".join(lines)).encode() for part in ("TRAIN", "TEST")}
+    if special and source.random() < 0.2:
+        del parts["TEST"]
+    return {f"uea/Mine/Mine_{part}.ts": content for part, content in parts.items()}
+
+
 _MAKE = {
     "SequentialMNIST": _mnist,
     "SequentialCIFAR10": _cifar,
@@ -184,5 +215,6 @@ _MAKE = {
     "CharacterTrajectories": _letters,
     "SpeechCommands": _speech,
     "PennTreebank": _text,
+    "UEA": _problem,
 }
 KIND = Kind("data files", _draw, arrange)

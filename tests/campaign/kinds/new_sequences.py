@@ -96,7 +96,28 @@ _MAKE: dict[str, dict[str, Callable[[random.Random], bytes]]] = {
         "value": lambda s: _arrays(x=np.full((3, 1, _STEPS), s.choice([np.nan, np.inf, 1e39, -np.inf]))),
     },
 }
+
+
+def _timed(times: list[Any]) -> bytes:
+    return "\n".join(["sequence,time,v", *(f"a,{time},{n % 3}" for n, time in enumerate(times))]).encode()
+
+
+_GRID = [0.5 * step for step in range(16)]  # as in training
+_DATES = [f"2026-01-01 00:00:{time:04.1f}" for time in _GRID]
+# The same for the model that knows its sampling step.
+_TIMED: dict[str, Callable[[random.Random], bytes]] = {
+    "fine": lambda s: _timed(s.choice([_GRID, [time + 1e9 for time in _GRID], _DATES])),
+    "rate": lambda s: _timed([s.choice([0.1, 2, 1e-9, 1e9, 3600]) * time for time in _GRID]),
+    "step": lambda s: _timed([*_GRID[:7], *_GRID[8:]]),
+    "order": lambda s: _timed(s.choice([_GRID[::-1], [0.0] * 16, [*_GRID[:8], *_GRID[:8]]])),
+    "mixed": lambda s: _timed([*_GRID[:8], *_DATES[8:]]),
+    "value": lambda s: _timed(
+        [*_GRID[:8], s.choice(["nan", "inf", "", "x", "1e300", "2026-13-01", "12:00"]), *_GRID[9:]]
+    ),
+    "one": lambda s: _timed([s.choice(["x", "inf", "nan", "1e300"])]),
+}
 _KINDS = [(ending, how) for ending, kinds in _MAKE.items() for how in kinds]
+_KINDS += [("timed csv", how) for how in _TIMED]
 # Options that no sequence is answered with, and places that are no file.
 _OPTIONS = (
     *(f"--dt={value}" for value in ("0", "-1", "nan", "inf", "1e300", "1e-300", "x")),
@@ -127,6 +148,9 @@ def _draw(seed: int, count: int) -> list[tuple[Any, Expected]]:
 def arrange(recipe: dict[str, Any], folder: Path, material: Path) -> list[str]:
     source, (ending, how) = random.Random(recipe["seed"]), recipe["kind"]
     words = ["predict", f"--ckpt_path={material / 'runs/digits/version_0'}", "--quiet"]
+    if ending == "timed csv":
+        (folder / "new.csv").write_bytes(_TIMED[how](source))
+        return ["predict", f"--ckpt_path={material / 'runs/timed/version_0'}", "--quiet", "--input=new.csv"]
     if how == "place":
         return [*words, f"--input={_place(folder, source)}"]
     path = folder / f"new.{ending}"

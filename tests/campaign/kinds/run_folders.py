@@ -34,9 +34,10 @@ def _draw(seed: int, count: int) -> list[tuple[Any, Expected]]:
 
 
 def arrange(recipe: dict[str, Any], folder: Path, material: Path) -> list[str]:
-    run = folder / "runs/digits/version_1"
+    name = "interrupted" if recipe["command"] == "fit" else "digits"
+    run = folder / f"runs/{name}/version_1"
     for version in ("version_0", "version_1"):
-        shutil.copytree(material / "runs/digits/version_0", folder / "runs/digits" / version)
+        shutil.copytree(material / f"runs/{name}/version_0", run.with_name(version))
     if recipe["file"] == "search.csv":
         run = folder / "runs/search"
         run.mkdir()
@@ -84,4 +85,4 @@ def _check(recipe: dict[str, Any], folder: Path, code: int, output: str) -> str:
     return ""
 
 
-KIND = Kind("run folders", _draw, arrange, _check)
+KIND = Kind("run folders", _draw, arrange, check=_check)

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,9 @@ _TEXTS = (
 _NESTED = ([], {}, [1, 2], [[]], {"a": 1}, {"class_path": "x"}, [None], {"a": {"b": []}}, [{}], {"1": 2})
 
 
+_CLASSES_NEVER = ("NoSuch", "True", "torch.nn.GELU", "Optimizer", "LRScheduler")  # or of another kind
+
+
 def _whole(low: float, high: float = 10**4) -> Callable[[Any], bool]:
     return lambda v: isinstance(v, int) and not isinstance(v, bool) and low <= v <= high
 
@@ -61,6 +65,10 @@ def _or(*rules: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda v: any(rule(v) for rule in rules)
 
 
+def _class_name(v: Any) -> bool:
+    return isinstance(v, str) and bool(re.search(r"[A-Z]\w+$", v)) and v not in _CLASSES_NEVER
+
+
 def _anything(v: Any) -> bool:
     return True
 
@@ -70,12 +78,76 @@ _batches = _or(_real(0, 1), _whole(0, 10**12))
 _nothing = _one_of(None)
 _rate = _one_of(1, 2, 4, 8, 16)
 
+# What Lightning and torch know besides: some of it needs a machine or a package that is not here.
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "trainer.strategy": ("fsdp", "deepspeed", "ddp_fork", "ddp_notebook", "single_device", "xla", "dpp", "DDPStrategy"),
+    "trainer.accelerator": ("gpu", "cuda", "mps", "tpu", "hpu", "CPUAccelerator"),
+    "trainer.precision": ("64-true", "bf16-true", "16-true", "16-mixed", "transformer-engine", "64", 16, "8", 8),
+    "trainer.profiler": ("pytorch", "xla", "passthrough", "SimpleProfiler", "Profiler"),
+    "trainer.plugins": ("DoublePrecision", "SLURMEnvironment", "AsyncCheckpointIO", "os.system", "MixedPrecision"),
+    "trainer.callbacks": (
+        *("StochasticWeightAveraging", "LearningRateFinder", "BatchSizeFinder", "EarlyStopping", "ModelCheckpoint"),
+        *("Callback", "GradientAccumulationScheduler", "ModelPruning", "BackboneFinetuning", "torch.nn.GELU", "Timer"),
+    ),
+    "trainer.logger": ("CSVLogger", "WandbLogger", "MLFlowLogger", "Logger", "print"),
+    "trainer.max_time": ("00:00:00:00", "00:00:00:01", "1 hour", "-1:0:0:0", {"hours": "x"}, {"minutes": -1}),
+    "trainer.val_check_interval": (1000, "00:00:00:01", "-00:00:00:01", 2, 1.0),
+    "trainer.limit_train_batches": (0, 0.0, 1e-9),
+    "trainer.limit_val_batches": (0, 0.0, 1e-9),
+    "trainer.overfit_batches": (1, 0.001),
+    "trainer.reload_dataloaders_every_n_epochs": (1,),
+    "model.kernel": ("fourier", "magnet", "points", "relu"),
+    "model.conv": ("depthwise", "separable"),
+    "model.block": ("pre_norm", "pre_norm_gated"),
+    "model.stem": ("conv",),
+    "model.norm": ("batch", "step"),
+    "model.window": ("layer", "channel"),
+    "model.loss": ("torch.nn.MSELoss", "torch.nn.CrossEntropyLoss", "torch.nn.GELU", "os.system", "torch.nn.NLLLoss"),
+    "model.metrics": (
+        *("torchmetrics.MeanMetric", "torchmetrics.Metric", "torchmetrics.F1Score", "torch.nn.GELU", "os.system"),
+        {"f1": {"class_path": "torchmetrics.F1Score"}},
+        {"f1": {"class_path": "torchmetrics.MeanMetric", "init_args": {"x": 1}}},
+        {"": {"class_path": "torchmetrics.MeanMetric"}},
+        {"accuracy": {"class_path": "torchmetrics.MeanMetric"}},
+        {"a/b": {"class_path": "torchmetrics.MeanMetric"}},
+    ),
+    "model.monitor": ("accuracy", "loss", "val/accuracy", "train/loss", "nothing", "val/"),
+    "model.mode": ("min", "max", "MIN", "most"),
+    "model.horizon": (1, 2, 64, 10**7, 10**10),
+    "data.augment": ("crop", "crop_flip", "shift", "flip"),
+    "data.schedule_dt": ("8:1,1:1", "1:1", "2:1", "1:1,2:1", "8:0,1:1", "2:999999,1:1", "64:1,1:1", "8:1,4:1,2:1,1:1"),
+    "data.missing": ("mask", "times", "counts"),
+    "optimizer": (
+        "SGD",
+        "LBFGS",
+        "SparseAdam",
+        "Adafactor",
+        "ASGD",
+        "Optimizer",
+        "torch.nn.GELU",
+        "NoSuch",
+        "os.system",
+    ),
+    "lr_scheduler": (
+        "StepLR",
+        "OneCycleLR",
+        "LambdaLR",
+        "CyclicLR",
+        "LRScheduler",
+        "SequentialLR",
+        "NoSuch",
+        "os.system",
+    ),
+    "name": ("../x", "a/b", "a" * 300, "version_0", "-x", "a\nb"),
+    "early_stopping": ("EarlyStopping",),
+}
+
 # For each setting what a good value may be: anything else that is accepted is a failure.
 RULES: dict[str, Callable[[Any], bool]] = {
     "model.hidden_channels": _whole(1),
     "model.num_blocks": _whole(1),
     "model.omega_0": _or(_real(0, 1e300, open_low=True), _one_of("auto")),
-    "model.kernel": _one_of("sine", "relu", "leaky_relu", "swish", "fourier"),
+    "model.kernel": _one_of("sine", "relu", "leaky_relu", "swish", "fourier", "magnet", "points"),
     "model.kernel_hidden": _whole(1),
     "model.init": _or(_nothing, _one_of("reference")),
     "model.norm": _one_of(None, "global", "step", "batch"),
@@ -104,6 +176,15 @@ RULES: dict[str, Callable[[Any], bool]] = {
     "model.weight_decay": _real(0, 1e300),
     "model.label_smoothing": _fraction,
     "model.warm_up": _real(0, 1),
+    "model.loss": _or(_nothing, _class_name),
+    "model.metrics": _or(_nothing, _class_name, _one_of({}), lambda v: isinstance(v, dict) and "f1" in v),
+    "model.monitor": _or(_nothing, _one_of("accuracy", "loss", "val/accuracy", "train/loss", "val/loss")),
+    "model.mode": _one_of(None, "min", "max"),
+    "model.horizon": _or(_nothing, _whole(2, 10**9)),
+    "optimizer": _or(_nothing, _class_name),
+    "lr_scheduler": _or(_nothing, _class_name),
+    "data.augment": _one_of("none", "crop", "crop_flip"),
+    "data.on_device": _flag,
     "data.schedule_dt": _or(_nothing, lambda v: isinstance(v, str) and ":" in v),
     "data.antialias": _flag,
     "data.batch_size": _whole(1, 10**40),
@@ -194,6 +275,7 @@ _values = st.one_of(
 _strategy = st.fixed_dictionaries(
     {
         "value": _values,
+        "choice": st.integers(0, 99),
         "file": st.booleans(),
         "model": st.sampled_from(["CKCNN"] * 4 + ["GRU", "LSTM", "TCN"]),
     }
@@ -201,13 +283,20 @@ _strategy = st.fixed_dictionaries(
 
 
 def _draw(seed: int, count: int) -> list[tuple[Any, Expected]]:
-    """Every setting in turn, so that none is left out."""
+    """Every setting in turn, so that none is left out; half of those with a choice get one of its values."""
     keys = list(RULES)
     random.Random(seed).shuffle(keys)
     recipes = [
         {"key": key, **rest} for key, rest in zip(itertools.cycle(keys), drawn(_strategy, seed, count), strict=False)
     ]
-    return [(recipe, _expected(recipe)) for recipe in map(_alone, recipes)]
+    return [(recipe, _expected(recipe)) for recipe in map(_alone, map(_chosen, recipes))]
+
+
+def _chosen(recipe: dict[str, Any]) -> dict[str, Any]:
+    recipe, number = dict(recipe), recipe["choice"]
+    del recipe["choice"]
+    choices = _CHOICES.get(recipe["key"], ())
+    return {**recipe, "value": choices[number // 2 % len(choices)]} if choices and number % 2 else recipe
 
 
 def _alone(recipe: dict[str, Any]) -> dict[str, Any]:
