@@ -84,7 +84,10 @@ class ResumableLoader(DataLoader[SequenceBatch]):
         given: batches of this epoch so far.
         skip: batches that the next iteration leaves out.
         schedule: the sampling step of each epoch, if it changes and batches carry no stamps that say it.
+        knows_its_place: an interrupted epoch resumes where it was; other loaders begin it again.
     """
+
+    knows_its_place = True
 
     given = 0
     skip = 0

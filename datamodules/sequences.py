@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ckcnn.data_options import DEFAULTS
+
 Progress = Callable[[str, int, int], None]
 
 TRAIN, VAL, TEST = 0, 1, 2  # the codes of `RawSequences.split`
@@ -59,7 +61,11 @@ class Facts(NamedTuple):
 
 
 class SequenceData(Protocol):
-    """What a data module says about its data; `Facts` explains it."""
+    """What every data module says about its data before it reads any file; `Facts` explains it.
+
+    A `LightningDataModule` with these attributes, or properties, whose loaders yield `SequenceBatch`, is all that the
+    models and the command line need. It may also have `dt`; without it, all splits have the same sampling step.
+    """
 
     @property
     def in_channels(self) -> int: ...
@@ -91,6 +97,19 @@ def facts_of(data: SequenceData) -> Facts:
         )
     step = dict.fromkeys(SPLITS, 1.0) | getattr(data, "dt", {})
     return Facts(data.in_channels, data.out_channels, data.task, data.horizon, step)
+
+
+_UNSAID: dict[str, Any] = {**DEFAULTS, "labelled": True, "files": (), "stamped": False, "classes": (), "splits": {}}
+
+
+def said_of(data: object, name: str) -> Any:
+    """Return what a data module says of itself, or else what holds of one that says nothing.
+
+    Args:
+        data: any data module; one of ours has all of these attributes.
+        name: `labelled`, `files`, `stamped`, `classes`, `splits`, or an option that ours share.
+    """
+    return getattr(data, name, _UNSAID[name])
 
 
 @dataclass(frozen=True)

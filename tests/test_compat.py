@@ -18,7 +18,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 import pytest
 import torch
@@ -89,6 +89,40 @@ def train(*callbacks: Callback, **options: Any) -> Trainer:
         except SIGTERMException:
             trainer.stopped = True  # type: ignore[attr-defined]
     return trainer
+
+
+@canary(
+    "lightning.begin_epoch_again",
+    "Lightning keeps the iterator of the training batches elsewhere; "
+    "ckcnn uses it so that a run with a data module of somebody's own resumes with the order of its sequences",
+)
+def test_an_epoch_begins_again() -> None:
+    from ckcnn.compat.lightning import begin_epoch_again
+
+    class Seeded(Callback):
+        def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+            torch.manual_seed(3)
+            begin_epoch_again(trainer)
+
+    class Noted(Callback):
+        def __init__(self) -> None:
+            self.order: list[float] = []
+
+        def on_train_batch_start(self, trainer: Trainer, module: LightningModule, batch: Tensor, index: int) -> None:
+            self.order.append(batch.item())
+
+    def order(seed: int) -> list[float]:
+        torch.manual_seed(seed)
+        noted, loader = Noted(), DataLoader(torch.arange(20.0)[:, None], shuffle=True, num_workers=1)
+        options: dict[str, Any] = {"logger": False, "enable_progress_bar": False, "enable_checkpointing": False}
+        trainer = Trainer(accelerator="cpu", max_epochs=1, callbacks=[Seeded(), noted], **options)
+        with warnings.catch_warnings(action="ignore"):
+            trainer.fit(Tiny(), loader)
+        return noted.order
+
+    first = order(0)
+    assert sorted(first) == [float(n) for n in range(20)]
+    assert order(1) == first
 
 
 @canary(
@@ -382,6 +416,13 @@ def test_a_trial_that_was_taken_over_is_recognised() -> None:
     assert not is_taken_over(ValueError("another mistake"))
 
 
+def area(size: int) -> int:
+    """How the argument parser below computes one value from another one."""
+    if size == 0:
+        raise ValueError("nothing has no area")
+    return size**2
+
+
 class Base:
     """What the argument parser below makes a subclass of."""
 
@@ -400,6 +441,21 @@ class Needy(Base):
     def __init__(self, weight: float) -> None: ...
 
 
+class Factory(Protocol):
+    """Makes a thing of a size that is known later."""
+
+    def __call__(self, *, size: int) -> Base: ...
+
+
+class Keeper(Base):
+    """A class that makes something itself."""
+
+    def __init__(self, thing: Factory) -> None:
+        self.thing = thing
+
+
+KEEPER = [f"--model={__name__}.Keeper", f"--model.thing={__name__}.Thing"]
+GIVEN = f"Namespace(class_path='{__name__}.Thing', init_args=Namespace(sise='3'))"
 THING = f"--model={__name__}.Thing"
 NEEDY = "        the following arguments are required: weight\n"
 JSONARGPARSE = [
@@ -410,6 +466,8 @@ JSONARGPARSE = [
     ("NO_SUBCLASS", ["--model=pathlib.Path"], "Base"),
     ("CLASS_PROBLEM", [f"--model={__name__}.Needy"], (f"{__name__}.Needy", NEEDY)),
     ("MISSING_INIT_ARG", [f"--model={__name__}.Needy"], "weight"),
+    ("FACTORY_PROBLEM", [*KEEPER, "--model.thing.sise=3"], ("Option 'sise' is not accepted", GIVEN)),
+    ("LINK_PROBLEM", [THING, "--size_of=0"], "nothing has no area"),
     ("BAD_VALUE", [THING, "--epochs=many"], None),
     ("MISSING", [], "model"),
     ("KEY", [THING, "--model.size=x"], "model"),
@@ -443,6 +501,28 @@ def test_the_errors_of_the_argument_parser(
     check()
 
 
+@canary(
+    "jsonargparse.unwrapped",
+    "jsonargparse hands over a class that makes something later in another way; "
+    "ckcnn.OwnNet needs the class of a network to give it the facts of the data that it has arguments for",
+)
+def test_a_class_is_found_in_what_the_parser_makes_of_it() -> None:
+    from pytorch_lightning.cli import LightningArgumentParser
+
+    from ckcnn.compat.jsonargparse import unwrapped
+
+    parser = LightningArgumentParser(exit_on_error=False)
+    parser.add_subclass_arguments(Base, "model", required=True)
+    with warnings.catch_warnings(action="ignore"):
+        made = parser.instantiate_classes(parser.parse_args([*KEEPER, "--model.thing.kind=b"])).model
+    found = unwrapped(made.thing)
+    assert isinstance(found, functools.partial)
+    assert (found.func, found.args, found.keywords) == (Thing, (), {"kind": "b", "many": None})
+    own = functools.partial(Thing, 3)
+    assert unwrapped(own) is own
+    assert unwrapped(Thing) is Thing
+
+
 def error_of(words: list[str]) -> str:
     """What the parser says to some words, or the class to its values."""
     from pytorch_lightning.cli import LightningArgumentParser
@@ -451,6 +531,9 @@ def error_of(words: list[str]) -> str:
     parser.add_argument("--config", action="config")
     parser.add_subclass_arguments(Base, "model", required=True)
     parser.add_argument("--epochs", type=int | None)
+    parser.add_argument("--size_of", type=int, default=1)
+    parser.add_argument("--area", type=int)
+    parser.link_arguments("size_of", "area", area)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -469,8 +552,8 @@ def test_every_part_has_one_canary() -> None:
             names = [target.id for target in targets if isinstance(target, ast.Name)]
             names += [node.name] if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
             parts += [f"{module.name}.{name}" for name in names if not name.startswith("_")]
-    canaries = [part for part in CANARIES if not part.startswith("jsonargparse.")]
-    canaries += [f"jsonargparse.{name}" for name, _, _ in JSONARGPARSE]
+    texts = [f"jsonargparse.{name}" for name, _, _ in JSONARGPARSE]
+    canaries = texts + [part for part in CANARIES if part not in texts]
     assert sorted(canaries) == sorted(parts)
 
 

@@ -19,7 +19,9 @@ import ckcnn
 from ckcnn import datamodules
 from ckcnn.__main__ import main
 from ckcnn.cli import stored_settings
+from ckcnn.cli.stored_settings import names_own_class
 from ckcnn.models import pretrained
+from ckcnn.presets import Layers
 from ckcnn.reference.weights_file import read_tensors
 from ckcnn.runs import checkpoints
 
@@ -207,6 +209,14 @@ def test_6_a_class_that_you_name_is_built(here: Path) -> None:
     change(data__class_path="stranger.Data")
     assert main(["test", f"--ckpt_path={RUN}", "--data=stranger.Data"]) == 0
     assert Path("imported").exists()
+
+
+def test_6_the_working_folder_is_searched_for_nothing_else(here: Path) -> None:
+    change(data__class_path="stranger.Data", model__init_args__loss="stranger.Loss")
+    stored = f"--config={RUN}/config.yaml"
+    assert not names_own_class(Layers.of_arguments([stored, "--data=Digits", "--data.root=some.folder"]))
+    assert names_own_class(Layers.of_arguments([stored, "--data=stranger.Data"]))
+    assert names_own_class(Layers.of_arguments([stored, "--model.net=stranger.Net"]))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])

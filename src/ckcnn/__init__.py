@@ -9,14 +9,20 @@ if TYPE_CHECKING:
     from ckcnn.inference.loading import load
     from ckcnn.models.baselines import GRU, LSTM, TCN
     from ckcnn.models.ckcnn import CKCNN
+    from ckcnn.models.own_net import OwnNet
     from ckcnn.reference.model import ReferenceCKCNN
 
 __version__ = "0.1.0"
-__all__ = ["CKCNN", "GRU", "LSTM", "TCN", "ReferenceCKCNN", "load"]
-MODELS = ("CKCNN", "GRU", "LSTM", "TCN", "ReferenceCKCNN")  # what a preset or a checkpoint may name
+__all__ = ["CKCNN", "GRU", "LSTM", "TCN", "OwnNet", "ReferenceCKCNN", "load"]
+MODELS = ("CKCNN", "GRU", "LSTM", "TCN", "OwnNet", "ReferenceCKCNN")  # what a preset or a checkpoint may name
 
 _HOMES = dict.fromkeys(("GRU", "LSTM", "TCN"), "ckcnn.models.baselines")
-_HOMES |= {"CKCNN": "ckcnn.models.ckcnn", "ReferenceCKCNN": "ckcnn.reference.model", "load": "ckcnn.inference.loading"}
+_HOMES |= {
+    "CKCNN": "ckcnn.models.ckcnn",
+    "OwnNet": "ckcnn.models.own_net",
+    "ReferenceCKCNN": "ckcnn.reference.model",
+    "load": "ckcnn.inference.loading",
+}
 
 
 def __getattr__(name: str) -> Any:

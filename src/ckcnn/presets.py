@@ -246,6 +246,19 @@ class Layers:
         rows = config.get("variants") or []
         return next((row for row in rows if all(_fits(config, *pair) for pair in row["when"].items())), None)
 
+    def with_own_net(self) -> Layers:
+        """The same with the class that takes a network of the user's own, from where one is named instead of a CKCNN.
+
+        What presets said about a CKCNN before is left out by the parser; what is said after that is refused.
+        """
+        config = self.merged()
+        kind = value_of(config, "model.class_path")
+        if value_of(config, "model.net") is None or kind not in ("CKCNN", "ckcnn.CKCNN"):
+            return self
+        place = next(i for i, layer in enumerate(self.layers) if value_of(layer.content, "model.net") is not None)
+        named = Layer.of_words(["--model=ckcnn.OwnNet"])
+        return replace(self, layers=(*self.layers[:place], named, *self.layers[place:]))
+
     def with_row(self) -> Layers:
         """The same with the values of the row just after the preset, so that what comes after the preset still wins."""
         row = self.row()

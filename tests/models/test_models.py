@@ -296,6 +296,7 @@ def test_the_package_names_its_models() -> None:
         "GRU",
         "LSTM",
         "TCN",
+        "OwnNet",
         "ReferenceCKCNN",
     ]
     with pytest.raises(AttributeError, match="no attribute 'CNN'"):

@@ -304,6 +304,8 @@ class TestEcosystem:
         (lambda _: nn.Linear(1, 12), "kernel must make a KernelNet for a number of outputs, got Linear"),
         (lambda _: Siren(11), r"must read out 12 values \(out x in channels\) with a bias, got 11 with a bias"),
         (lambda n: KernelNet(nn.Linear(4, n, bias=False)), "must read out 12 values .* got 12 without a bias"),
+        ("sine", r"what makes a kernel net .* got 'sine'; names are for ckcnn\.CKCNN\(kernel=\.\.\.\)"),
+        (Siren(12), "such as partial.Siren, omega_0=30.0., got a Siren itself; give its class"),
     ],
 )
 def test_bad_kernel_net(kernel: KernelFactory, message: str) -> None:
@@ -344,6 +346,7 @@ def test_bad_dt(dt: float) -> None:
         (torch.zeros(3, 12), r"x must have shape \(batch, 3, time\), got \(3, 12\)"),
         (torch.zeros(2, 3, 0), r"at least one sample, got shape \(2, 3, 0\)"),
         (torch.zeros(0, 3, 5), r"at least one sequence .* got shape \(0, 3, 5\)"),
+        ([[[0.0]]], r"x must be a tensor \(batch, 3, time\), got a list; use torch\.tensor\(x\)"),
         (torch.zeros(2, 3, 12, dtype=torch.int64), r"torch.int64; convert it with x.float\(\)"),
     ],
 )

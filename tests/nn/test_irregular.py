@@ -168,6 +168,7 @@ def nn_dropout(layer: CKConv, length: int) -> Tensor:
 @pytest.mark.parametrize(
     ("times", "message"),
     [
+        ([0.0, 1.0, 2.0], r"times must be a tensor with one stamp per sample, .* got a list; convert it with torch"),
         (
             torch.tensor([[0.0, 1.0, 0.5], [0.0, 1.0, 2.0]]),
             "must not go backwards, got 1 then 0.5 at steps 1 and 2 of seq",

@@ -68,6 +68,8 @@ def assert_same_run(folder: Path, reference: Path) -> None:
     ours, theirs = (torch.load(place / LAST, weights_only=True) for place in (folder, reference))
     assert ours["epoch"] == EPOCHS - 1
     assert all(torch.equal(ours["state_dict"][key], value) for key, value in theirs["state_dict"].items())
+    current, expected = (content.get("current_model_state", {}) for content in (ours, theirs))
+    assert all(torch.equal(current[key], value) for key, value in expected.items())
     assert (
         ours["optimizer_states"][0]["param_groups"][0]["lr"] == theirs["optimizer_states"][0]["param_groups"][0]["lr"]
     )
@@ -171,6 +173,7 @@ class Signs(torch.optim.Optimizer):
         return loss
 """
 SGD = ["--optimizer=SGD", "--optimizer.lr=0.1", "--optimizer.momentum=0.9"]
+AVERAGE = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.9"]
 COARSE = ["--model.schedule=one_cycle", "--trainer.limit_train_batches=9", "--data.schedule_dt=4:1,2:1,1:2"]
 
 
@@ -183,6 +186,7 @@ COARSE = ["--model.schedule=one_cycle", "--trainer.limit_train_batches=9", "--da
         pytest.param(12, [*COARSE, "--data.num_workers=1"], marks=pytest.mark.slow),
         (17, COARSE),
         pytest.param(12, [*SGD, "--lr_scheduler=ExponentialLR", "--lr_scheduler.gamma=0.5"], marks=pytest.mark.slow),
+        (10, [*AVERAGE, "--model.schedule=one_cycle", "--trainer.limit_train_batches=9"]),
         (17, ["--optimizer=mine.Signs", "--model.schedule=cosine", "--model.warm_up=0.2"]),
     ],
     ids=[
@@ -192,6 +196,7 @@ COARSE = ["--model.schedule=one_cycle", "--trainer.limit_train_batches=9", "--da
         "coarse",
         "switch of the rate",
         "SGD",
+        "average",
         "own",
     ],
 )

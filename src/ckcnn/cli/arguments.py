@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import os
 import re
+import sys
 from typing import Any
 
 from ckcnn.checks.hints import closest, in_short
@@ -51,3 +54,19 @@ def seconds(text: str) -> float:
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise argparse.ArgumentTypeError(f"must be a time such as 90s, 30m, 2h or 1h30m, got {text!r}")
     return float(sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+def named_class(flag: str, path: str) -> Any:
+    """Return what a user names by its path, such as ``package.YourNet``, also in the working folder.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # last, so that it hides no installed package
+    module, _, name = path.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        reason = str(error)[:1].lower() + str(error)[1:]
+        raise ValueError(f"{flag} {path}: {reason}; a class of your own lies in the working folder") from None

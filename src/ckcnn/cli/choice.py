@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_only
-from pytorch_lightning import Callback
+from pytorch_lightning import Callback, LightningDataModule
+from pytorch_lightning.callbacks import WeightAveraging
 
 import ckcnn
 from ckcnn import presets
@@ -16,9 +17,10 @@ from ckcnn.data_options import DEFAULTS, PLACES
 from ckcnn.datamodules import SequenceDataModule
 from ckcnn.datamodules.array_file import without_labels
 from ckcnn.datamodules.preprocessing import Preprocessing
-from ckcnn.datamodules.sequences import Facts
+from ckcnn.datamodules.sequences import facts_of, said_of
 from ckcnn.models.ckcnn import CKCNN
 from ckcnn.models.optimization import planned_steps
+from ckcnn.models.own_net import OwnNet, needs_net, with_stored_arguments
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.presets import Layer, Layers, value_of
 from ckcnn.runs import checkpoints, lock, training_state
@@ -136,7 +138,7 @@ def _check_same_data(run: RunFolder, content: dict[str, Any], config: Any) -> No
     now = config.data
     pairs = {"class_path": (before.get("class_path"), now.class_path)}
     options = before.get("init_args", {})  # without those that are newer than the run, which it had by default
-    pairs |= {key: (options.get(key, DEFAULTS.get(key)), value) for key, value in now.init_args.items()}
+    pairs |= {key: (options.get(key, DEFAULTS.get(key)), value) for key, value in (now.get("init_args") or {}).items()}
     for key, (old, new) in pairs.items():
         if key not in free and old != new:
             raise ValueError(f"{run.path} was trained with data.{key} {old}, now it is {new}; {_WAYS_OUT}")
@@ -195,6 +197,22 @@ def _in_words(named: Any) -> str:
     return f"{named.get('class_path')}({given})"
 
 
+def check_place(choice: Choice, data: LightningDataModule) -> None:
+    """Only data modules of ours resume in the middle of an epoch.
+
+    Raises:
+        ValueError: if the checkpoint is of the middle of an epoch, and the data module is another one.
+    """
+    fit = choice.content.get("loops", {}).get("fit_loop", {})
+    progress = fit.get("epoch_loop.batch_progress", {})
+    inside = progress.get("current", {}).get("completed", 0) and not progress.get("is_last_batch", True)
+    if inside and not isinstance(data, SequenceDataModule):
+        raise ValueError(
+            f"{choice.checkpoint} was written in the middle of an epoch, where {type(data).__name__} cannot resume: "
+            "which of its sequences were seen is not known; use a checkpoint of the end of an epoch"
+        )
+
+
 def check_state(choice: Choice, model: SequenceModule, callbacks: Sequence[Callback]) -> None:
     """What a checkpoint brings fits the run, before Lightning hands it to optimizer, schedule, loops and callbacks.
 
@@ -202,8 +220,16 @@ def check_state(choice: Choice, model: SequenceModule, callbacks: Sequence[Callb
         ValueError: if it does not; the message names what differs.
     """
     content = choice.content
+    averages = any(isinstance(callback, WeightAveraging) for callback in callbacks)
+    if averages != ("current_model_state" in content):
+        before, now = ("without", "with") if averages else ("with", "without")
+        raise ValueError(
+            f"{choice.checkpoint} was trained {before} an average of the weights (WeightAveraging), now it is {now}; "
+            f"{_WAYS_OUT}"
+        )
     try:
         training_state.check_weights(model, content["state_dict"])
+        training_state.check_average(model, content)
         training_state.check_counts(content)
         training_state.check_callbacks(callbacks, content.get("callbacks", {}))
         metrics = [metric.metric_state for metric in model.train_metrics()]
@@ -230,7 +256,7 @@ def _check_optimizer(model: SequenceModule, content: Mapping[str, Any]) -> None:
         training_state.check_schedule(schedule, state)
 
 
-def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataModule) -> SequenceModule:
+def load_model(choice: Choice, configured: SequenceModule, data: LightningDataModule) -> SequenceModule:
     """The model of a checkpoint, with its own settings; how the data is sampled comes from the data.
 
     How kernels are read at a lower rate changes no weights, so the configured model may say it, too.
@@ -240,27 +266,29 @@ def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataMod
     """
     _check_rate(choice, data)
     kind = _kind(str(choice.content["model_class"]), configured)
-    settings = {**settings_of(choice.content, choice.checkpoint), "dt": data.dt}
+    facts = facts_of(data)  # type: ignore[arg-type]
+    settings = {**settings_of(choice.content, choice.checkpoint), "dt": facts.dt}
     if issubclass(kind, CKCNN) and configured.hparams.get("coarse"):
         settings["coarse"] = configured.hparams["coarse"]
-    known = [*_SAMPLING, *(() if data.labelled else ("out_channels", "task"))]  # labels say the last two
-    for fact in Facts._fields:
-        if fact not in known and settings[fact] != getattr(data, fact):
+    known = [*_SAMPLING, *(() if said_of(data, "labelled") else ("out_channels", "task"))]  # labels say the last two
+    for fact, value in facts._asdict().items():
+        if fact not in known and settings[fact] != value:
             raise ValueError(
-                f"{choice.checkpoint} was trained for {fact} {settings[fact]}, the data has {getattr(data, fact)}; "
+                f"{choice.checkpoint} was trained for {fact} {settings[fact]}, the data has {value}; "
                 "give the settings of the data that it was trained with (drop_rate and missing add channels)"
             )
-    if settings["horizon"] != data.horizon:
+    if settings["horizon"] != facts.horizon:
         rank_zero_info(
             f"the memory of the network is {settings['horizon']} training samples, the sequences of the data have "
-            f"{data.horizon}; for another sampling rate, use --data.test_dt"
+            f"{facts.horizon}; for another sampling rate, use --data.test_dt"
         )
     state = choice.content.get("preprocessing")
     trained = Preprocessing.from_state(state) if state else None
-    if trained:
+    if trained and isinstance(data, SequenceDataModule):
         data.use_statistics(trained)
+    parts = _own_parts(choice, kind, configured)
     try:
-        model = kind(**settings, **configured.own_parts())
+        model = kind(**settings, **parts)
         model.load_state_dict(choice.content["state_dict"])
     except (KeyError, TypeError, AttributeError, RuntimeError):
         raise ValueError(
@@ -271,37 +299,47 @@ def load_model(choice: Choice, configured: SequenceModule, data: SequenceDataMod
     return model
 
 
-def check_labels(command: str, data: SequenceDataModule) -> None:
+def _own_parts(choice: Choice, kind: type[SequenceModule], configured: SequenceModule) -> dict[str, Any]:
+    """What no checkpoint says: losses, metrics and networks of the user's own, which the command line names."""
+    parts, stored = configured.own_parts(), choice.content.get("net")
+    if issubclass(kind, OwnNet) and "net" not in parts:
+        raise ValueError(f"{choice.checkpoint}: {needs_net(stored, 'name it yourself with --model.net {name}')}")
+    return parts | ({"net": with_stored_arguments(parts["net"], stored)} if "net" in parts else {})
+
+
+def check_labels(command: str, data: LightningDataModule) -> None:
     """Only `predict` can do without labels.
 
     Raises:
         ValueError: if there are none; the message says what to do.
     """
-    if not data.labelled and command != "predict":
-        raise ValueError(without_labels(Path(data.files[0])))
+    if not said_of(data, "labelled") and command != "predict":
+        raise ValueError(without_labels(Path(said_of(data, "files")[0])))
 
 
-def check_stamps(model: SequenceModule, data: SequenceDataModule) -> None:
+def check_stamps(model: SequenceModule, data: LightningDataModule) -> None:
     """Data with time stamps is for models that take them.
 
     Raises:
         ValueError: if it is not; the message says what to do.
     """
-    if not model.takes_times and (data.stamped or data.missing == "times"):
-        advice = "leave times out of the file" if data.stamped else "use --data.missing mask"
+    stamped = said_of(data, "stamped")
+    if not model.takes_times and (stamped or said_of(data, "missing") == "times"):
+        advice = "leave times out of the file" if stamped else "use --data.missing mask"
         raise ValueError(
             f"{type(model).__name__} takes no time stamps, and the data has them; {advice}, or use a CKCNN"
         )
 
 
-def _check_rate(choice: Choice, data: SequenceDataModule) -> None:
+def _check_rate(choice: Choice, data: LightningDataModule) -> None:
     """The rate of training is what the network counts time in; the data must know it."""
     if choice.run is None:
         return
     trained = value_of(presets.load(choice.run.config), "data.train_dt") or DEFAULTS["train_dt"]
-    if trained != data.train_dt:
+    now = said_of(data, "train_dt")
+    if trained != now:
         raise ValueError(
-            f"{choice.run.path} was trained with data.train_dt {trained}, now it is {data.train_dt}; "
+            f"{choice.run.path} was trained with data.train_dt {trained}, now it is {now}; "
             f"give --data.train_dt {trained}, or --ckpt_path {choice.run.path} without --config, which knows it"
         )
 

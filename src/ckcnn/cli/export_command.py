@@ -9,7 +9,7 @@ from ckcnn.cli.arguments import Parser
 from ckcnn.cli.quiet import make_quiet
 from ckcnn.inference import load
 from ckcnn.inference.export import export_model
-from ckcnn.inference.loading import save_folder
+from ckcnn.inference.loading import read_artefact, save_folder
 from ckcnn.runs.folder import RunFolder
 
 
@@ -32,6 +32,11 @@ def main(argv: Sequence[str]) -> int:
         return 0
     if options.output.suffix not in (".onnx", ".pt2"):
         raise ValueError(f"--output must end in .onnx or .pt2, or be a folder without a dot, got {options.output}")
+    if read_artefact(options.run)[0]["model_class"] == "OwnNet":
+        raise ValueError(
+            f"{options.run} has a network of its own, whose kernels ckcnn cannot make constant; choose a folder "
+            "(--output NAME), or give ckcnn.load(path, net=YourNet).net to torch.export or torch.onnx"
+        )
     made = export_model(load(options.run), options.output, options.length, options.dt)
     length = "any length" if made.length is None else f"{made.length:,} samples"
     size = options.output.stat().st_size / 1e6

@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import ArgumentError
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from jsonargparse import get_loader, set_loader
 from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_only
-from pytorch_lightning import Trainer
+from pytorch_lightning import LightningDataModule, Trainer
 from pytorch_lightning.callbacks import EarlyStopping
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 from torch.optim import Optimizer
@@ -25,6 +26,7 @@ from ckcnn.cli import optimizers, predictions
 from ckcnn.cli.choice import (
     Choice,
     check_labels,
+    check_place,
     check_same_cycle,
     check_same_model,
     check_stamps,
@@ -35,12 +37,20 @@ from ckcnn.cli.choice import (
 )
 from ckcnn.cli.messages import explain
 from ckcnn.cli.quiet import ProgressBar
-from ckcnn.cli.stored_settings import StoredSettings
-from ckcnn.cli.trainer_options import check_flags, check_nodes, check_trainer, keep_whole_numbers, refusal
+from ckcnn.cli.stored_settings import StoredSettings, names_own_class
+from ckcnn.cli.trainer_options import (
+    check_callbacks,
+    check_flags,
+    check_nodes,
+    check_trainer,
+    keep_whole_numbers,
+    refusal,
+)
 from ckcnn.datamodules import SequenceDataModule
-from ckcnn.datamodules.sequences import Facts
+from ckcnn.datamodules.sequences import Facts, facts_of, said_of
 from ckcnn.files import check_output, safe_yaml
 from ckcnn.models.baselines import count_parameters
+from ckcnn.models.own_net import OwnNet
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.presets import Layers, value_of
 from ckcnn.runs import checkpoints, lock
@@ -76,21 +86,21 @@ class CKCNNCLI(LightningCLI):
     choice: Choice
     layers: Layers
     model: SequenceModule
-    datamodule: SequenceDataModule
+    datamodule: LightningDataModule
     begin: BeginRun
     stored_cache = False  # whether only the file of a run says where prepared data goes
     new: RunFolder | None = None  # the folder that this process has made
 
     def __init__(self, command: str, args: list[str]) -> None:
-        self.command, self.layers = command, layers_of(args)
-        if command == "fit" and os.getcwd() not in sys.path:  # last, so that it hides no installed package
-            sys.path.append(os.getcwd())
+        self.command, self.layers = command, layers_of(args).with_own_net()
+        if (command == "fit" or names_own_class(self.layers)) and os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())  # last, so that it hides no installed package
         if command != "fit":
             stored = StoredSettings.of(self.layers)
             self.layers, self.stored_cache = stored.layers, stored.names_cache
         super().__init__(
             SequenceModule,
-            SequenceDataModule,
+            LightningDataModule,
             save_config_callback=None,  # Lightning's own would write before the run is accepted
             seed_everything_default=0,
             parser_kwargs={
@@ -125,7 +135,8 @@ class CKCNNCLI(LightningCLI):
         parser.add_lr_scheduler_args()
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
         for fact in self._linked_facts():
-            parser.link_arguments(f"data.{fact}", f"model.init_args.{fact}", apply_on="instantiate")
+            said = partial(_fact, name=fact)
+            parser.link_arguments("data", f"model.init_args.{fact}", said, apply_on="instantiate")
         rules = {"monitor": lambda stopping: stopping[0], "mode": lambda stopping: stopping[1]}
         for name, rule in rules.items():
             parser.link_arguments("model.stopping", f"early_stopping.{name}", rule, apply_on="instantiate")
@@ -152,6 +163,13 @@ class CKCNNCLI(LightningCLI):
         if missing := self.layers.missing_row():
             rank_zero_info(f"the paper has no values for {missing}; those of the preset are used as they are")
         self.config.variants = None  # they are applied; the saved configuration must not apply them again
+
+    def _tell_what_is_left_out(self) -> None:
+        """Presets describe a CKCNN; a network of the user's own takes of them what is about training."""
+        said = value_of(self.layers.merged(), "model.init_args") or {}
+        left = [f"model.{name}" for name in said if name not in self.config.model.init_args]
+        if left and isinstance(self.model, OwnNet):
+            rank_zero_info(f"not used, because they are of the network of a CKCNN: {', '.join(left)}")
 
     def before_instantiate_classes(self) -> None:
         """Choose the run folder and the checkpoint; stored settings of the model are used in `load_model`."""
@@ -182,6 +200,7 @@ class CKCNNCLI(LightningCLI):
             plugins.append(SLURMEnvironment(auto_requeue=False))  # Lightning's own would write elsewhere
         kwargs |= {"plugins": plugins, "logger": False}
         if self.command == "fit":
+            check_callbacks(_as_list(settings["callbacks"]))
             run = self._run_folder()
             log = LateTensorBoard(run, self.choice.steps or None)
             self.begin = BeginRun(run, lambda: self.parser.dump(self.config, skip_none=False), log)
@@ -205,7 +224,8 @@ class CKCNNCLI(LightningCLI):
         """Training resumes with the same settings; everything else takes the settings of the checkpoint."""
         self.model.preset = ", ".join(file.stem for file in self.layers.files if not RunFolder.of(file)) or None
         if self.command != "fit":
-            self.datamodule.may_prepare = not self.stored_cache
+            if isinstance(self.datamodule, SequenceDataModule):
+                self.datamodule.may_prepare = not self.stored_cache
             self.model = load_model(self.choice, self.model, self.datamodule)
 
     def execute(self) -> None:
@@ -220,7 +240,11 @@ class CKCNNCLI(LightningCLI):
                 lock.release()
         elif self.command == "predict":
             batches: Any = self.trainer.predict(self.model, self.datamodule)
-            print(predictions.write(Path(self.config.output), batches, self.model.task, self.datamodule.labelled))
+            print(
+                predictions.write(
+                    Path(self.config.output), batches, self.model.task, said_of(self.datamodule, "labelled")
+                )
+            )
         else:
             (metrics,) = getattr(self.trainer, self.command)(self.model, self.datamodule, verbose=False)
             self._report(dict(metrics))
@@ -229,6 +253,7 @@ class CKCNNCLI(LightningCLI):
         run = self._run_folder()
         if self.choice.checkpoint:
             check_state(self.choice, self.model, self.trainer.callbacks)  # type: ignore[attr-defined]
+            check_place(self.choice, self.datamodule)
         finished = checkpoints.why_finished(self.choice.content, self.trainer.max_epochs, self.trainer.max_steps)
         if finished and not self.choice.checkpoint:
             rank_zero_info(f"there is nothing to train: {finished}")
@@ -238,8 +263,9 @@ class CKCNNCLI(LightningCLI):
             rank_zero_info(f"{place} is finished: {finished}; leave out --ckpt_path to start a new run")
             return
         check_same_cycle(self.choice, self.config, self.model)
+        self._tell_what_is_left_out()
         size = count_parameters(self.model)
-        rank_zero_info(f"{type(self.model).__name__} with {size:,} parameters, run folder {run.path}")
+        rank_zero_info(f"{self.model.network_name} with {size:,} parameters, run folder {run.path}")
         self.trainer.fit(self.model, self.datamodule, ckpt_path=self.choice.checkpoint, weights_only=True)
         rank_zero_info(
             f"\nThe run is in {run.path}. What to look at next:\n"
@@ -250,14 +276,16 @@ class CKCNNCLI(LightningCLI):
 
     @rank_zero_only
     def _report(self, metrics: dict[str, float]) -> None:
-        if self.datamodule.dt["test"] != 1:
+        if self.model.dt["test"] != 1:
             self.config.paper = None  # its result is for the rate of training
         writing.print_table(metrics, self.config.paper)
         if self.command == "test":
             run = self._run_folder()
             if not run.config.is_file():  # of a checkpoint from elsewhere
                 self.parser.save(self.config, str(run.config), skip_none=False)
-            writing.write(run, writing.describe(metrics, run, self.choice, self.config, self.model, self.datamodule))
+            facts = facts_of(self.datamodule)._asdict()  # type: ignore[arg-type]
+            result = writing.describe(metrics, run, self.choice, self.config, self.model, self.datamodule, facts)
+            writing.write(run, result)
             print(f"written to {run.results}")
 
     def _run_folder(self) -> RunFolder:
@@ -275,6 +303,11 @@ class CKCNNCLI(LightningCLI):
         """Remove the run folder if nothing was done."""
         if self.new is not None:
             self.new.remove()
+
+
+def _fact(data: Any, name: str) -> Any:
+    """What the data says about itself; a data module that does not say it is refused."""
+    return getattr(facts_of(data), name)
 
 
 def _as_list(value: Any) -> list[Any]:

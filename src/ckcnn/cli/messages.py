@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from collections.abc import Callable
 
 import torch
 
@@ -29,6 +30,7 @@ TOP = (
 )
 _ALONE = (*TOP, "paper", "variants", "monitor", "early_stopping", "input")
 _FACTS = set(Facts._fields) - {"horizon"}  # the data gives them, and this one by default
+_NO_DATA = ("DataError", "RawSequences", "SequenceBatch", "SequenceDataModule")
 _WORDS = {
     "int": "a whole number",
     "float": "a number",
@@ -60,6 +62,8 @@ def _unknown_option(match: re.Match[str], text: str) -> str:
     flag, name = f"{part}.{option}", path.rpartition(".")[2]
     if flag.startswith("--model.") and flag.removeprefix("--model.") in _FACTS:
         return f"{flag} is a fact of the data and cannot be set; change the settings of the data"
+    if name == "OwnNet" and flag in _options("ckcnn.CKCNN", "model"):
+        return f"{flag} is of the network of a CKCNN, and --model.net names another; leave out one of them"
     if name in ("Optimizer", "LRScheduler"):
         return f"{flag} is of a class that is not named; give it, such as {part} {_EXAMPLES[part]}"
     return f"{name} has no option {flag}; {nearest(flag, _options(path, part.removeprefix('--')))}"
@@ -123,7 +127,27 @@ def _class_problem(match: re.Match[str], text: str) -> str:
         return f"{flag} {path}: {reason[0].lower()}{reason[1:]}; a class of your own lies in the working folder"
     if "object has no attribute" in reason:  # a base class
         return f"{path} is abstract; name a subclass of it"
+    if reason.startswith("module ") and "has no attribute" in reason:
+        return f"{flag} {path}: {reason}; a class of your own lies in the working folder"
     return f"{flag} {path}: {reason}"
+
+
+def _factory_problem(match: re.Match[str], text: str) -> str:
+    """Why a class that makes something later, such as a network, is refused."""
+    reason, given = match.groups()
+    flag = _flag(text)
+    path = str(re.sub(r"^Namespace\(class_path='([\w.]+)'.*", r"\1", given))
+    name = path.rpartition(".")[2]
+    if unknown := re.search(errors.UNKNOWN_KEY, reason):
+        option = unknown.group(1)
+        if option in (*_FACTS, "horizon"):
+            return f"{flag}.{option} is a fact of the data, which {name} gets if it has an argument of this name"
+        return f"{name} has no option {flag}.{option}; {nearest(f'{flag}.{option}', _options(path, flag[2:]))}"
+    if missing := re.search(errors.MISSING_INIT_ARG, reason):
+        return f"{name} needs {', '.join(f'{flag}.{one}' for one in missing.group(1).split(', '))}"
+    if reason.startswith(("No module named", "module ")):
+        return f"{flag} {path}: {reason[0].lower()}{reason[1:]}; a class of your own lies in the working folder"
+    return f"{flag} must name a network (a torch.nn.Module), such as package.YourNet, got {path}"
 
 
 def _flag(text: str) -> str:
@@ -145,7 +169,7 @@ def _no_class(match: re.Match[str], text: str) -> str:
         return f"there is no {part} {_said(name)}; {hint}"
     if part == "trainer" or "." in flag:
         return f"{flag} must name a class of Lightning or of your own, such as package.Class, got {_said(name)}"
-    known = list(ckcnn.MODELS) if part == "model" else [n for n in datamodules.__all__ if n[0].isupper()]
+    known = list(ckcnn.MODELS) if part == "model" else [n for n in datamodules.__all__ if n not in _NO_DATA]
     return f"there is no {part} {_said(name)}; {nearest(name, known)}"
 
 
@@ -174,7 +198,9 @@ def _options(path: str, part: str) -> list[str]:
 
 _HOMES = {"--optimizer": torch.optim, "--lr_scheduler": torch.optim.lr_scheduler}
 _EXAMPLES = {"--optimizer": "AdamW", "--lr_scheduler": "CosineAnnealingLR"}
-_ANSWERS = (
+_ANSWERS: tuple[tuple[str, Callable[[re.Match[str], str], str]], ...] = (
+    (errors.LINK_PROBLEM, lambda match, text: match.group(1)),
+    (errors.FACTORY_PROBLEM, _factory_problem),
     (errors.UNKNOWN_INIT_ARG, _unknown_option),
     (errors.UNKNOWN_ARGUMENT, _unknown_flag),
     (errors.UNKNOWN_KEY, _unknown_flag),

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ckcnn.cli.arguments import Parser
+from ckcnn.cli.arguments import Parser, named_class
 from ckcnn.datamodules import sequence_files
 from ckcnn.files import check_output
 from ckcnn.formatting import count
@@ -37,7 +37,8 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(f"--input {source} does not exist")
     if output.exists() and output.samefile(source):
         raise ValueError(f"--output {output} is the file with the sequences; choose another name")
-    model = load(_model(options), options.device)
+    net = None if options.net is None else named_class("--model.net", options.net)
+    model = load(_model(options), options.device, net=net)
     if model.task.from_tokens:
         raise ValueError("this is a language model; continue a text with ckcnn generate")
     recordings = _recordings(model, source, options)
@@ -54,6 +55,7 @@ def _parser() -> Parser:
     parser.add_argument("--config", help="preset: its newest run is used, instead of --ckpt_path")
     parser.add_argument("--name", help="folder in --runs (default: the name of the preset)")
     parser.add_argument("--runs", default="runs", help="folder of all runs")
+    parser.add_argument("--model.net", dest="net", help="your own network, package.YourNet, if the model has one")
     parser.add_argument("--input", required=True, help="file or folder: .npz, .h5, .csv, .ts, .wav")
     parser.add_argument("--output", default="predictions.csv", help="file to write, .csv")
     parser.add_argument("--dt", type=float, default=1.0, help="sampling step in steps of training; 2 is half the rate")

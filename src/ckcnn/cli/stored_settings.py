@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ckcnn.presets import Layer, Layers, merge
+from ckcnn.presets import Layer, Layers, merge, value_of
 from ckcnn.runs.folder import RunFolder
 
 _TRAINER = (
@@ -63,6 +63,17 @@ class StoredSettings:
         places = [_places(content) for content in (named, *(layer.content for layer in reduced if _is_stored(layer)))]
         stored = next((place for place in _PLACES if any(place in given for given in places)), None)
         return cls(replace(layers, layers=reduced), stored is not None and stored not in places[0])
+
+
+_MAY_BE_OWN = ("model", "data", "model.net", "model.loss", "model.metrics")
+
+
+def names_own_class(layers: Layers) -> bool:
+    """Return whether the user, not the file of a run, names a class that is not ours, so that it may be imported."""
+    own = [layer.content for layer in layers.layers if not _is_stored(layer)]
+    named = [value_of(content, key) for content in own for key in _MAY_BE_OWN]
+    paths = [name.get("class_path") if isinstance(name, Mapping) else name for name in named]
+    return any("." in str(path) and not str(path).startswith("ckcnn.") for path in paths if path is not None)
 
 
 def _is_stored(layer: Layer) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, TypeGuard
 
+from pytorch_lightning import Callback
+from pytorch_lightning.callbacks import BatchSizeFinder, LearningRateFinder, StochasticWeightAveraging, Timer
 from pytorch_lightning.strategies import StrategyRegistry
 
 from ckcnn.checks import check_choice
@@ -69,6 +71,14 @@ _WORDS = {
     "trainer.accelerator": ("auto", "cpu", "gpu", "cuda", "mps", "tpu"),
     "trainer.gradient_clip_algorithm": ("norm", "value"),
     "trainer.profiler": ("simple", "advanced", "pytorch", "xla"),
+}
+_REFUSED: dict[type[Callback], str] = {
+    StochasticWeightAveraging: "has its average only after the last checkpoint is written, so no checkpoint would have "
+    "it; use WeightAveraging, or EMAWeightAveraging",
+    LearningRateFinder: "would train with another learning rate than the settings of the run say; use ckcnn search "
+    "--space model.learning_rate=1e-4:1e-1:log",
+    BatchSizeFinder: "would train with another batch size than the settings of the run say; set --data.batch_size",
+    Timer: "is written --trainer.max_time 00:12:00:00 (days, hours, minutes, seconds)",
 }
 _LAUNCHERS = ("MASTER_ADDR", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID")
 
@@ -179,6 +189,18 @@ def check_nodes(nodes: int) -> None:
             f"--trainer.num_nodes {nodes} is for a run that SLURM or torchrun starts on every node, "
             "or with MASTER_ADDR set by hand; leave it out on a single machine"
         )
+
+
+def check_callbacks(callbacks: Sequence[Callback]) -> None:
+    """Callbacks that would be without effect, or would change what a run says about itself, are refused.
+
+    Raises:
+        ValueError: that names the callback and what to take instead.
+    """
+    for callback in callbacks:
+        for kind, reason in _REFUSED.items():
+            if isinstance(callback, kind):
+                raise ValueError(f"--trainer.callbacks: {type(callback).__name__} {reason}")
 
 
 def refusal(error: Exception) -> str:

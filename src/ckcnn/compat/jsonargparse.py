@@ -1,10 +1,15 @@
-"""What the errors of jsonargparse say: it raises one kind of error for everything, so only the text tells them apart.
+"""What the errors of jsonargparse say, and how it hands over classes.
 
-Undocumented: the texts. Each pattern is for ``re.search`` with ``re.DOTALL``, and its docstring names its groups. Where
-it allows two words, they are those of different versions.
+It raises one kind of error for everything, so only the text tells them apart. Undocumented: the texts. Each pattern is
+for ``re.search`` with ``re.DOTALL``, and its docstring names its groups. Where it allows two words, they are those of
+different versions.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 UNKNOWN_INIT_ARG = (
     r"class_path '([\w.]+)':(?:(?!class_path).)*?(?:Option|Key) '?([\w.]+)'? is not (?:accepted|expected)"
@@ -29,6 +34,12 @@ BAD_VALUE = r"[Pp]arser key .*(?:Got|Given) value:"
 CLASS_PROBLEM = r"Problem with given class_path '([\w.]+)':\s*\n((?: {6,}[^\n]*\n?)+)"
 """A class cannot be made: its path, and the reason with the lines below it."""
 
+FACTORY_PROBLEM = r"expects a function or a callable class: (.*?)\.? Got value: ([^\n]*)"
+"""A class that makes something later is refused: why, and what was given."""
+
+LINK_PROBLEM = r"Call to compute_fn of link .*? failed: (.*)"
+"""A value that follows from others cannot be computed: why."""
+
 MISSING_INIT_ARG = r"the following arguments are required: ([\w, ]+)"
 """A class needs more arguments: their names, in the reason of `CLASS_PROBLEM`."""
 
@@ -49,3 +60,23 @@ VALUE = r"(?:Got|Given) value: (.*)"
 
 REASON = r"^\s*- (?!Expected a)(.*)$"
 """With ``re.MULTILINE``: why a class could not be instantiated, in the words of the class."""
+
+
+def unwrapped(factory: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a class with its arguments, whether a user made it or a command line.
+
+    Undocumented: for an argument that is a protocol of factories, jsonargparse makes a `functools.partial` of functions
+    of its own, and the class comes after them.
+    """
+    if not isinstance(factory, partial):
+        return factory
+    parts: list[Any] = [factory.func, *factory.args]
+    if not _is_theirs(parts[0]):
+        return factory
+    while len(parts) > 1 and _is_theirs(parts[0]):
+        parts.pop(0)
+    return partial(parts[0], *parts[1:], **factory.keywords)
+
+
+def _is_theirs(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).partition(".")[0] == "jsonargparse"

@@ -43,6 +43,15 @@ def batches_done(trainer: Trainer) -> int:
     return int(trainer.fit_loop.total_batch_idx)
 
 
+def begin_epoch_again(trainer: Trainer) -> None:
+    """Make a new iterator of the training batches.
+
+    Private: the part of the fit loop that holds it. To be called when no batch of the epoch was taken yet.
+    """
+    if trainer.fit_loop._data_fetcher is not None:
+        iter(trainer.fit_loop._data_fetcher)
+
+
 def ask_no_process_about_sigterm(trainer: Trainer) -> None:
     """Keep Lightning from asking the first process before every step whether it got SIGTERM.
 

@@ -16,11 +16,14 @@ from ckcnn.datamodules import SequenceDataModule
 from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.inference.model import TrainedModel
 from ckcnn.models import pretrained
+from ckcnn.models.own_net import NetFactory, OwnNet, needs_net, with_stored_arguments
 from ckcnn.models.sequence_module import SequenceModule, inference_settings, inference_weights
 from ckcnn.results.learned import network_of
 from ckcnn.runs import checkpoints
 from ckcnn.runs.checkpoint_structure import settings_of
 from ckcnn.runs.folder import RunFolder
+
+_NAME_IT = "name it: --model.net {name}, or ckcnn.load(path, net={name}) in Python"
 
 
 def load(
@@ -29,6 +32,7 @@ def load(
     *,
     data: SequenceDataModule | None = None,
     model_class: type[SequenceModule] | None = None,
+    net: NetFactory | None = None,
 ) -> TrainedModel:
     """Return a trained model that takes raw measurements.
 
@@ -38,12 +42,13 @@ def load(
         data: the data module of the training, for a checkpoint of an earlier version, which does not hold what was done
             to raw sequences.
         model_class: your own `SequenceModule`, if the model is one.
+        net: your own network or its class, if the model is an `ckcnn.OwnNet`; a class gets the stored arguments.
 
     Raises:
         ValueError: if there is no such model, or its files are damaged.
     """
     content, source = read_artefact(Path(path).expanduser())
-    net, takes_times = _network(content, source, model_class)
+    net, takes_times = _network(content, source, model_class, net)
     state = content.get("preprocessing")
     return TrainedModel(
         net=_on_device(net.eval(), device or "cpu"),
@@ -92,7 +97,7 @@ def save_folder(path: str | os.PathLike[str], folder: str | os.PathLike[str]) ->
 
 
 def _network(
-    content: Mapping[str, Any], source: Path, model_class: type[SequenceModule] | None
+    content: Mapping[str, Any], source: Path, model_class: type[SequenceModule] | None, net: NetFactory | None
 ) -> tuple[nn.Module, bool]:
     """The network, and whether it takes time stamps."""
     name = str(content["model_class"])
@@ -101,14 +106,31 @@ def _network(
         return network_of(content, source), True
     if kind is None:
         raise ValueError(f"{source} holds a {name}, which is not part of ckcnn; pass its class as model_class")
+    own = _own_net(content, source, kind, net)
     try:
-        model = kind(**inference_settings(content))
+        model = kind(**inference_settings(content), **own)
         model.load_state_dict(inference_weights(content))
     except (KeyError, TypeError, AttributeError, RuntimeError):
         raise ValueError(
             f"{source} does not hold what its settings say: its weights belong to a different network"
         ) from None
     return model.net, model.takes_times
+
+
+def _own_net(
+    content: Mapping[str, Any], source: Path, kind: type[SequenceModule], net: NetFactory | None
+) -> dict[str, Any]:
+    """The network of the user's own, for a model that takes one."""
+    if not issubclass(kind, OwnNet):
+        if net is not None:
+            raise ValueError(
+                f"{source} holds a {content['model_class']}, which builds its network itself; leave out net"
+            )
+        return {}
+    stored = content.get("net")
+    if net is None:
+        raise ValueError(f"{source}: {needs_net(stored, _NAME_IT)}")
+    return {"net": with_stored_arguments(net, stored)}
 
 
 def _on_device(net: nn.Module, device: str | torch.device) -> nn.Module:

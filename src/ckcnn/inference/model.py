@@ -71,8 +71,9 @@ class TrainedModel:
         """
         if self.trained is None:
             raise ValueError(
-                f"{self.source} is of an earlier version and lacks what was done to raw values (statistics, channels, "
-                "classes); train again, or pass the data module of the training: ckcnn.load(path, data=...)"
+                f"{self.source} lacks what was done to raw values (statistics, channels, classes): it is of an earlier "
+                "version, for which you can pass the data module of the training, ckcnn.load(path, data=...), or of a "
+                "data module of your own, which ckcnn predict without --input and model.net(x) answer"
             )
         return self.trained
 
@@ -175,10 +176,11 @@ class TrainedModel:
         """Return what the model takes and answers, in a few lines."""
         content, trained = self.content, self.preprocessing
         made = content.get("made_by") or {}
+        name = (content.get("net") or {}).get("class_path") or content.get("model_class", type(self.net).__name__)
         size = sum(parameter.numel() for parameter in self.net.parameters())
         names = [*self.classes[:10], *(["..."] if len(self.classes) > 10 else [])]
         lines = {
-            "model": f"{content.get('model_class', type(self.net).__name__)} with {size:,} parameters",
+            "model": f"{name} with {size:,} parameters",
             "preset": f"{made.get('preset') or '-'}, trained with ckcnn {made.get('ckcnn') or 'of an earlier version'}",
             "data": f"{trained.data}, {trained.task}",
             "takes": "text" if self.task.from_tokens else describe_channels(trained),

@@ -14,7 +14,7 @@ from ckcnn.files import replacing
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _TENSORS = "preprocessing."  # tensors of the preprocessing among the weights
-_PLAIN = ("model_class", "hyper_parameters", "network", "made_by", "imported_from")
+_PLAIN = ("model_class", "hyper_parameters", "network", "net", "made_by", "imported_from")
 _CHECKSUM = "sha256"  # of the weights in the settings, and of the settings in the weights
 
 

@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast, get_args
+from typing import Any, Self, cast, get_args
 
 import torch
 from pytorch_lightning import Callback, LightningModule
@@ -59,10 +59,8 @@ class SequenceModule(LightningModule):
         mode: whether a good value of `monitor` is large (``"max"``) or small (``"min"``), if the metric does not say.
     """
 
-    takes_times: ClassVar[bool] = True  # whether `net` knows what to do with time stamps
+    takes_times = True  # whether `net` knows what to do with time stamps
     net: nn.Module
-    target_mean: Tensor | None
-    target_std: Tensor | None
 
     def __init__(
         self,
@@ -99,9 +97,9 @@ class SequenceModule(LightningModule):
         self.metrics = nn.ModuleList(self.task.collection(out_channels, split) for split in SPLITS)
         self.confusion = self.task.confusion and self.task.confusion(out_channels)
         self.preprocessing: Preprocessing | None = None  # what training did to raw sequences
-        self.register_buffer("target_mean", None, persistent=False)
-        self.register_buffer("target_std", None, persistent=False)
+        self.target_statistics: Statistics | None = None  # no buffer: averages of the weights would count it in
         self.preset: str | None = None
+        self.network_name = type(self).__name__  # as results call it
         self.confused: list[list[int]] | None = None  # rows are classes, columns answers, after a test
         self.planned_steps: int | None = None  # of a schedule for all steps, if the run is resumed
         self.optimizer_factory: OptimizerFactory | None = None
@@ -164,7 +162,15 @@ class SequenceModule(LightningModule):
             batch: of sequences.
             split: which says how the batch is sampled.
             step: keeps every n-th of these samples, as the first epochs of a training from coarse to fine do.
+
+        Raises:
+            ValueError: if the batch is something else, such as a pair.
         """
+        if not isinstance(batch, SequenceBatch):
+            raise ValueError(
+                f"a data module yields SequenceBatch(x, y), got a {type(batch).__name__}; "
+                "from ckcnn.datamodules import SequenceBatch"
+            )
         return self(batch.x, dt=self.dt[split] * step, times=batch.times, lengths=batch.lengths)
 
     def penalty(self) -> Tensor | float:
@@ -223,14 +229,20 @@ class SequenceModule(LightningModule):
 
     def _scaled(self, target: Tensor) -> Tensor:
         """Targets as the network is trained on them."""
-        return target if self.target_mean is None else self._target_statistics().apply(target)
+        statistics = self._target_statistics(target.device)
+        return target if statistics is None else statistics.apply(target)
 
     def _in_their_units(self, answers: Tensor) -> Tensor:
         """Answers in the units of the targets."""
-        return answers if self.target_mean is None else self._target_statistics().undo(answers)
+        statistics = self._target_statistics(answers.device)
+        return answers if statistics is None else statistics.undo(answers)
 
-    def _target_statistics(self) -> Statistics:
-        return Statistics(cast(Tensor, self.target_mean), cast(Tensor, self.target_std))
+    def _target_statistics(self, device: torch.device) -> Statistics | None:
+        """Those of the training targets, moved once to where they are needed."""
+        found = self.target_statistics
+        if found is not None and found.mean.device != device:
+            self.target_statistics = found.to(device)
+        return self.target_statistics
 
     def _meters(self, split: str) -> tuple[WeightedMean, MetricCollection]:
         index = list(SPLITS).index(split)
@@ -318,7 +330,7 @@ class SequenceModule(LightningModule):
         return self.schedule_factory is None and self.schedule in FOR_ALL_STEPS
 
     def own_parts(self) -> dict[str, Any]:
-        """Return the loss and the metrics that were given, which no hyperparameter holds."""
+        """Return what was given as an object, such as a loss, which no hyperparameter holds."""
         metrics = {name.partition("/")[2]: metric for name, metric in self._own("test").items()}
         return {name: part for name, part in (("loss", self.loss), ("metrics", metrics)) if part}
 
@@ -414,10 +426,7 @@ class SequenceModule(LightningModule):
 
     def use_preprocessing(self, trained: Preprocessing) -> None:
         """Keep what is done to raw sequences, and the statistics of the targets where the network is."""
-        self.preprocessing, found = trained, trained.target_statistics
-        self.target_mean, self.target_std = (None, None)
-        if found is not None:
-            self.target_mean, self.target_std = found.mean.to(self.device), found.std.to(self.device)
+        self.preprocessing, self.target_statistics = trained, trained.target_statistics
 
     def artefact(self) -> dict[str, Any]:
         """Return what using the trained network needs: weights, settings and what was done to raw sequences."""
@@ -450,12 +459,13 @@ class SequenceModule(LightningModule):
             return pretrained.push_folder(Path(folder), repository, private)
 
     @classmethod
-    def from_pretrained(cls, folder: str | os.PathLike[str]) -> Self:
+    def from_pretrained(cls, folder: str | os.PathLike[str], **own: Any) -> Self:
         """Return the model of an exported folder, ready to be evaluated or trained further.
 
         Args:
             folder: what ``ckcnn export`` or `save_pretrained` wrote. A name such as ``owner/name`` that is not a folder
                 is downloaded from the Hugging Face hub, if `huggingface_hub` is installed.
+            own: what no file holds, such as the ``net`` of a `ckcnn.OwnNet`.
 
         Raises:
             ValueError: if it holds no model of this class.
@@ -464,7 +474,7 @@ class SequenceModule(LightningModule):
         content = pretrained.read_folder(place)
         if content["model_class"] != cls.__name__:
             raise ValueError(f"{place} holds a {content['model_class']}, not a {cls.__name__}")
-        return cls.from_artefact(content)
+        return cls.from_artefact(content, **own)
 
     @classmethod
     def from_artefact(cls, content: Mapping[str, Any]) -> Self:

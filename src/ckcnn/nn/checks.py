@@ -15,6 +15,8 @@ FINEST, COARSEST = 1e-30, 1e30  # steps and stamps beyond which products of them
 
 def check_signal(x: Tensor, channels: int, dtype: torch.dtype) -> None:
     """`x` must be a non-empty real signal ``(batch, channels, time)`` that fits parameters of type `dtype`."""
+    if not isinstance(x, Tensor):
+        raise ValueError(f"x must be a tensor (batch, {channels}, time), got a {type(x).__name__}; use torch.tensor(x)")
     if x.dim() != 3:
         raise ValueError(f"x must have shape (batch, {channels}, time), got {tuple(x.shape)}")
     if x.shape[1] != channels:

@@ -15,7 +15,7 @@ from ckcnn.nn.continuous_kernel import ContinuousKernel
 from ckcnn.nn.functional import basis_conv, fft_conv, full_precision
 from ckcnn.nn.irregular import stamped_conv
 from ckcnn.nn.kernel_window import GaussianWindow, make_window
-from ckcnn.nn.kernels import KernelFactory, Siren, check_kernel_net
+from ckcnn.nn.kernels import KernelFactory, Siren, check_kernel_factory, check_kernel_net
 from ckcnn.nn.positions import Coarse, Memory, coarsen, smooth
 from ckcnn.nn.time_grid import TimeGrid, sampling
 
@@ -85,6 +85,7 @@ class CKConv(nn.Module):
         self.stamps, self.tolerance, self.coarse = stamps, tolerance, coarse
         check_choice("window", window, ("none", "layer"))
         self.window: GaussianWindow | None = make_window(window, out_channels, horizon, sigma_0)
+        check_kernel_factory(kernel)
         self.kernel_net = kernel(out_channels * in_channels)
         check_kernel_net(self.kernel_net, out_channels * in_channels)
         self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None

@@ -62,6 +62,15 @@ class KernelNet(nn.Module):
         self.read_out.bias.mul_(factors)
 
 
+def check_kernel_factory(kernel: object) -> None:
+    """`kernel` must make a kernel net, and not be one or name one."""
+    wanted = "kernel must be what makes a kernel net for a number of outputs, such as partial(Siren, omega_0=30.0)"
+    if isinstance(kernel, nn.Module):
+        raise ValueError(f"{wanted}, got a {type(kernel).__name__} itself; give its class")
+    if not callable(kernel):
+        raise ValueError(f"{wanted}, got {kernel!r}; names are for ckcnn.CKCNN(kernel=...)")
+
+
 def check_kernel_net(net: nn.Module, outputs: int) -> None:
     """`net` must be a `KernelNet` whose read-out has a bias and this many outputs."""
     if not isinstance(net, KernelNet):

@@ -18,7 +18,7 @@ from ckcnn.nn.continuous_kernel import ContinuousKernel
 from ckcnn.nn.depthwise_operator import depthwise_conv
 from ckcnn.nn.irregular import stamped_conv
 from ckcnn.nn.kernel_window import GaussianWindow, Window, make_window
-from ckcnn.nn.kernels import KernelNet, Siren, check_kernel_net
+from ckcnn.nn.kernels import KernelNet, Siren, check_kernel_factory, check_kernel_net
 from ckcnn.nn.point_kernel import PointKernel
 from ckcnn.nn.positions import Coarse, Memory, coarsen, smooth
 from ckcnn.nn.precision import full_precision
@@ -78,6 +78,7 @@ class DepthwiseCKConv(nn.Module):
         check_choice("stamps", stamps, get_args(Stamps))
         self.channels, self.memory = channels, Memory(horizon, causal)
         self.stamps, self.tolerance = stamps, tolerance
+        check_kernel_factory(kernel)
         self.kernel_net = kernel(channels)
         if isinstance(self.kernel_net, KernelNet):
             check_kernel_net(self.kernel_net, channels)

@@ -16,6 +16,7 @@ from ckcnn.checks.memory import check_room
 from ckcnn.nn.block import CKBlock, PointwiseConv
 from ckcnn.nn.ckconv import CKConv
 from ckcnn.nn.fftconv import FFTConv
+from ckcnn.nn.knows_less import KnowsLess
 from ckcnn.nn.network import CKBackbone, CKNet, CKTextNet
 from ckcnn.nn.normalization import StepNorm
 from ckcnn.nn.partitioned_conv import PartitionedConv, StatefulStage
@@ -142,6 +143,10 @@ def _text_network(net: CKTextNet, batch: int, dt: float) -> nn.Module:
     return nn.Sequential(Embedding(net.embedding), stage_of(net.backbone, batch, dt), ReadOut(net.head))
 
 
+def _of_its_network(net: KnowsLess, batch: int, dt: float) -> nn.Module:
+    return stage_of(net.net, batch, dt if "dt" in net.takes else 1.0)
+
+
 class BlockStage(nn.Module):
     """A `CKBlock`: two convolutions and a shortcut."""
 
@@ -238,6 +243,7 @@ STAGES: dict[type[nn.Module], Callable[[Any, int, float], nn.Module]] = {
     PreNormBackbone: _pre_norm_backbone,
     CKNet: _network,
     CKTextNet: _text_network,
+    KnowsLess: _of_its_network,
     nn.Sequential: _chain,
     nn.Conv1d: _pointwise,
     nn.BatchNorm1d: _batch_norm,

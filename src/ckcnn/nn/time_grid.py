@@ -63,7 +63,11 @@ class TimeGrid:
                     f"got {tuple(times.times.shape)}; make one with TimeGrid(times, x)"
                 )
             return times
-        assert isinstance(times, Tensor)
+        if not isinstance(times, Tensor):
+            raise ValueError(
+                f"times must be a tensor with one stamp per sample, shape {(x.shape[0], x.shape[2])} for this x, "
+                f"got a {type(times).__name__}; convert it with torch.tensor(times)"
+            )
         return cls(times, x)
 
     @property

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -97,7 +97,7 @@ def shape_of(settings: dict[str, Any]) -> str:
 def seconds_per_epoch(arguments: list[str]) -> float:
     """Of training and validation, from a few steps on random data of the right shape."""
     made = Rehearsal("fit", arguments)
-    data, model = made.datamodule, made.model.train()
+    data, model = cast(SequenceDataModule, made.datamodule), made.model.train()  # of a preset
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     batch = random_batch(data)
     times: list[float] = []

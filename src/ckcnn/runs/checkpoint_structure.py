@@ -14,6 +14,7 @@ _MAPPINGS = (
     "callbacks",
     "made_by",
     "network",
+    "net",
     "training",
     "preprocessing",
     "loader_position",

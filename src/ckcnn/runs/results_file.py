@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import ckcnn
-from ckcnn.data_options import TREATMENTS
+from ckcnn.data_options import DEFAULTS, TREATMENTS
 from ckcnn.files import replacing
 from ckcnn.formatting import readable
 from ckcnn.runs.folder import RunFolder
@@ -45,7 +45,13 @@ def _known(path: Path) -> list[dict[str, Any]]:
 
 
 def describe(
-    metrics: Mapping[str, float], run: RunFolder, choice: Any, config: Any, model: Any, data: Any
+    metrics: Mapping[str, float],
+    run: RunFolder,
+    choice: Any,
+    config: Any,
+    model: Any,
+    data: Any,
+    facts: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Everything to know about a test: the results, what was tested, on which data, with what."""
     inside = choice.checkpoint.is_relative_to(run.path)
@@ -54,7 +60,7 @@ def describe(
         "monitor": config.monitor and dict(config.monitor),
         "paper": config.paper and dict(config.paper),
         "preset": choice.name,
-        "model": type(model).__name__,
+        "model": model.network_name,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "checkpoint": str(choice.checkpoint.relative_to(run.path) if inside else choice.checkpoint),
         "epoch": choice.content.get("epoch"),
@@ -62,12 +68,12 @@ def describe(
         "seed": config.seed_everything,
         "data": {
             "class": type(data).__name__,
-            **data.facts._asdict(),
-            **{name: getattr(data, name) for name in TREATMENTS},
-            "sizes": {split: len(rows) for split, rows in data.splits.items()},
+            **facts,
+            **{name: getattr(data, name, DEFAULTS[name]) for name in TREATMENTS},
+            "sizes": {split: len(rows) for split, rows in getattr(data, "splits", {}).items()},
         },
         "coarse": model.hparams.get("coarse"),  # None: as the network reads its kernels by default
-        "classes": list(data.classes) or None,
+        "classes": list(getattr(data, "classes", ())) or None,
         "confusion": model.confused,
         **provenance(),
     }

@@ -87,8 +87,13 @@ class SaveOnSigterm(LateCallback):
     def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
         if not (isinstance(exception, SIGTERMException) and trainer.training):
             return
-        self.clock.interrupt()
-        trainer.save_checkpoint(self.run.last, weights_only=False)
-        rank_zero_info(f"stopped by SIGTERM at step {trainer.global_step}, saved {self.run.last}")
+        place = f"stopped by SIGTERM at step {trainer.global_step}"
+        if getattr(trainer.train_dataloader, "knows_its_place", False):
+            self.clock.interrupt()
+            trainer.save_checkpoint(self.run.last, weights_only=False)
+            rank_zero_info(f"{place}, saved {self.run.last}")
+        else:  # resuming in the middle would give the first sequences of the epoch twice and the last ones never
+            data = type(getattr(trainer, "datamodule", None)).__name__
+            rank_zero_info(f"{place}; {data} cannot resume in the middle of an epoch, so this epoch will begin again")
         if trainer.is_global_zero:
             requeue()

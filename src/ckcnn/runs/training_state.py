@@ -38,6 +38,17 @@ def check_weights(module: nn.Module, stored: Any) -> None:
     check_like("state_dict", module.state_dict(), stored, exact_type=False)
 
 
+def check_average(module: nn.Module, content: Mapping[str, Any]) -> None:
+    """Where the weights are averages, those that training resumes with are like them.
+
+    Raises:
+        StateError: if they are not.
+    """
+    if "current_model_state" in content:
+        check_like("current_model_state", module.state_dict(), content["current_model_state"], exact_type=False)
+        check_like("averaging_state", {"n_averaged": torch.tensor(0)}, content.get("averaging_state"))
+
+
 def check_optimizer(optimizer: Optimizer, stored: Any) -> None:
     """The state of an optimizer fits its parameters.
 
