@@ -267,6 +267,8 @@ class CKCNNCLI(LightningCLI):
         size = count_parameters(self.model)
         rank_zero_info(f"{self.model.network_name} with {size:,} parameters, run folder {run.path}")
         self.trainer.fit(self.model, self.datamodule, ckpt_path=self.choice.checkpoint, weights_only=True)
+        if self.trainer.fast_dev_run:  # type: ignore[attr-defined]
+            return
         rank_zero_info(
             f"\nThe run is in {run.path}. What to look at next:\n"
             f"  ckcnn test --ckpt_path {run.path}\n"

@@ -76,6 +76,9 @@ def _unknown_flag(match: re.Match[str], text: str) -> str:
     flag = "--" + word.split("=")[0].removeprefix("--")
     trainer = _options("pytorch_lightning.Trainer", "trainer")
     top = [f"--{name}" for name in TOP]
+    parts = [f"--trainer.{flag[2:]}", f"--model.{flag[2:]}"]
+    if found := [one for one in parts if one in (*trainer, *_options("ckcnn.CKCNN", "model"))]:
+        return f"there is no option {flag}; did you mean {found[0]}?"
     if flag.startswith("--trainer."):
         return f"there is no option {flag}; {nearest(flag, trainer)}"
     return f"there is no option {flag}; {nearest(flag.split('.')[0], top)}"
@@ -100,8 +103,10 @@ def _bad_value(match: re.Match[str], text: str) -> str:
     choices = [choice for choice in dict.fromkeys(choices) if choice not in texts]  # 16 and '16' are written alike
     wanted = " or ".join(dict.fromkeys([*choices, *kinds])) or "of another kind"
     said = _said(value.group(1)) if value else "something else"
-    quote = "; put yes, no, on and off into quotes" if "a text" in kinds and said in ("True", "False") else ""
-    return f"{flag} must be {wanted}, got {said}{quote}"
+    hint = "; put yes, no, on and off into quotes" if "a text" in kinds and said in ("True", "False") else ""
+    if named and flag == "--model":
+        hint = f"; a torch.nn.Module is given with --model.net {said}"
+    return f"{flag} must be {wanted}, got {said}{hint}"
 
 
 def _said(value: str) -> str:

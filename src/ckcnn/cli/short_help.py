@@ -25,7 +25,7 @@ _CHANGED = {
         "--seed_everything 0": "random seed",
     },
     "model": {
-        "--model CKCNN": "or GRU, LSTM, TCN, or package.YourModel",
+        "--model CKCNN": "or GRU, LSTM, TCN; --model.net package.YourNet trains a network of your own",
         "--model.omega_0 30.0": "how fast the kernels can oscillate; auto derives it from the length of the data",
         "--model.hidden_channels 30": "channels of each block",
         "--model.num_blocks 2": "number of residual blocks",
@@ -35,7 +35,7 @@ _CHANGED = {
         "--optimizer AdamW": "any of torch.optim, or package.YourOptimizer; --lr_scheduler likewise",
     },
     "data": {
-        "--data Arrays --data.path FILE": "your own data (.npz, .h5, .csv, .ts); ckcnn data lists the benchmarks",
+        "--data Arrays --data.path FILE": "your own data, or package.YourDataModule; ckcnn data lists the benchmarks",
         "--data.batch_size 64": "sequences in a batch",
         "--data.drop_rate 0.0": "fraction of the samples to drop",
         "--data.train_dt 1": "keep every n-th sample; --data.test_dt does the same for the test",

@@ -200,7 +200,7 @@ def check_callbacks(callbacks: Sequence[Callback]) -> None:
     for callback in callbacks:
         for kind, reason in _REFUSED.items():
             if isinstance(callback, kind):
-                raise ValueError(f"--trainer.callbacks: {type(callback).__name__} {reason}")
+                raise ValueError(f"{type(callback).__name__} {reason}")
 
 
 def refusal(error: Exception) -> str:

@@ -58,7 +58,7 @@ TYPE = r"Expected an? <class '(?:[\w.]+\.)?(\w+)'>"
 VALUE = r"(?:Got|Given) value: (.*)"
 """The value that was given, in the first match."""
 
-REASON = r"^\s*- (?!Expected a)(.*)$"
+REASON = r"^\s*- (?!Expected a|Does not validate)(.*)$"
 """With ``re.MULTILINE``: why a class could not be instantiated, in the words of the class."""
 
 

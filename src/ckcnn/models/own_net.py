@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 
 from torch import Tensor, nn
 
+from ckcnn.checks import check_not_negative
 from ckcnn.compat.jsonargparse import unwrapped
 from ckcnn.models import optimization
 from ckcnn.models.optimization import Schedule
@@ -18,7 +19,6 @@ from ckcnn.models.own_metrics import OwnMetrics
 from ckcnn.models.parameter_groups import parameter_groups
 from ckcnn.models.sequence_module import SequenceModule, inference_settings, inference_weights
 from ckcnn.nn import kernel_penalty
-from ckcnn.nn.checks import check_not_negative
 from ckcnn.nn.forecast import FromLastValue
 from ckcnn.nn.knows_less import KnowsLess, taken
 from ckcnn.tasks import TASKS, Mode

@@ -47,4 +47,3 @@ class StepSeed(Callback):
             torch.cuda.manual_seed(seed)
         elif module.device.type == "mps":
             torch.mps.manual_seed(seed)
-
