@@ -90,7 +90,7 @@ def test_a_test_wants_the_class_by_name(
         patch.delitem(sys.modules, "own_nets")
         message = failing(["test", *place, *QUICK], capsys)
         assert "own_nets" not in sys.modules
-    assert message.endswith("if you trust it, name it yourself with --model.net own_nets.Pooled")
+    assert "if you trust it, name it yourself with --model.net own_nets.Pooled" in message
     assert main(["test", *place, "--model.net=own_nets.Pooled", *QUICK]) == 0  # the file knows the width
     result = json.loads((RUN / "results.json").read_text())
     assert result["model"] == "Pooled"
