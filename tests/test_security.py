@@ -163,6 +163,8 @@ def test_5_a_class_among_the_values_is_refused(here: Path, capsys: pytest.Captur
         ("loss", "stranger.Loss"),
         ("loss", {"class_path": "stranger.Loss"}),
         ("loss", "MSELoss"),
+        ("net", "stranger.Net"),
+        ("net", {"class_path": "stranger.Net"}),
         ("metrics", "stranger.Metric"),
         ("metrics", ["stranger.Metric"]),
         ("metrics", {"mine": "stranger.Metric"}),

@@ -32,7 +32,7 @@ _TRAINER = (
     "enable_model_summary",
     "inference_mode",
 )
-_OF_CLASSES = ("loss", "metrics")  # options of the model whose texts name classes
+_OF_CLASSES = ("loss", "metrics", "net")  # options of the model whose texts name classes
 _PLACES = ("cache", "root")  # of the data: what is prepared goes to the first that is given
 
 
