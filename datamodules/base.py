@@ -330,7 +330,7 @@ class SequenceDataModule(PreparedDataModule):
         return Statistics(mean.float(), torch.where(square > 1e-12 * mean.square(), square.sqrt(), 1.0).float())
 
     def reference_scores(self, split: str) -> dict[str, float]:
-        """Return scores on a split of an answer that needs no training, by metric, to compare with; here none."""
+        """Return scores on a split of a prediction that needs no training, by metric, to compare with; here none."""
         return {}
 
     def _pipeline(self, split: str, step: int = 1) -> Pipeline:

@@ -52,7 +52,7 @@ class PreparedDataModule(LightningDataModule):
         ahead: steps that are forecast, or 0.
         standardise_targets: whether a network is trained on targets with mean 0 and deviation 1; its answers, and all
             metrics but the loss, have their own units.
-        labelled: whether the sequences have labels; without any they can only be answered by a trained model.
+        labelled: whether the sequences have labels; without any, only a trained model can predict them.
         classes: names of the classes.
         channel_names: what the channels are, for people.
         features: settings of what `load` computes from a recording, such as `ckcnn.datamodules.features.CEPSTRA`.

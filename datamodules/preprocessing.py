@@ -56,7 +56,7 @@ class Preprocessing:
         std: their standard deviation.
         order: permutation of time, or None.
         ahead: steps that are forecast, or 0.
-        target_mean: of the training targets, broadcastable over a batch of them; None if the network answers in their
+        target_mean: of the training targets, broadcastable over a batch of them; None if the network predicts in their
             own units.
         target_std: their standard deviation.
     """

@@ -32,7 +32,7 @@ _PICKLE_NAMES = {
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     """An array of unsigned bytes in LeCun's idx format, gzipped or not.
 
-    Written here because torchvision's reader answers a damaged file with a bare assertion that does not name it.
+    Written here because torchvision's reader raises a bare assertion for a damaged file that does not name it.
 
     Raises:
         DataError: if the file is of another kind, or shorter or longer than its header says.

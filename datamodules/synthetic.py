@@ -51,7 +51,7 @@ class CopyMemory(_Synthetic):
     """Ten digits out of 1 ... 8, T - 1 zeros, eleven nines; the last ten steps must repeat the digits.
 
     The digits are the values of one channel. The paper has T = 100, 200, 1000, 3000 and 6000; a model that always
-    answers 0 is right at ``(T + 10) / (T + 20)`` of the steps.
+    predicts 0 is right at ``(T + 10) / (T + 20)`` of the steps.
 
     Args:
         length: T of the paper; a sequence has 20 steps more.

@@ -1,4 +1,4 @@
-"""What `ckcnn predict` writes: one line for each answer in a CSV file, or arrays in an NPZ file."""
+"""What `ckcnn predict` writes: one line for each prediction in a CSV file, or arrays in an NPZ file."""
 
 from __future__ import annotations
 

@@ -29,18 +29,18 @@ def write_answers(
     dt: float = 1.0,
     advance: Callable[[int], object] = lambda done: None,
 ) -> int:
-    """Write one line for each answer and return the number of sequences.
+    """Write one line for each prediction and return the number of sequences.
 
-    The columns are ``sequence``, ``step`` (if there is an answer at every step), ``prediction`` (the name of the class,
+    The columns are ``sequence``, ``step`` (if every step has a prediction), ``prediction`` (the name of the class,
     the names of the labels with ``|`` between them, or the value) and the probability of each class or label, such as
     ``p(yes)``. A forecast has one line for each step ``ahead``, from 1, and a column for each channel.
 
     Args:
-        model: what answers.
+        model: the model that predicts.
         recordings: raw sequences.
         path: of the CSV file; it holds the old content or the whole new one, whatever happens.
         dt: sampling step, in steps of training.
-        advance: called with the number of sequences that were answered.
+        advance: called with the number of sequences that were predicted.
 
     Raises:
         ValueError: if a sequence does not fit the model; the message names it.
@@ -134,7 +134,7 @@ def _lines_of(model: TrainedModel, answer: NDArray[Any], chances: NDArray[Any] |
 
 
 def _words(model: TrainedModel, answer: NDArray[Any]) -> list[str]:
-    """The one answer to a sequence: a class, all labels that it has, or values."""
+    """The one prediction for a sequence: a class, all labels that it has, or values."""
     names = model.classes
     if model.task.many_labels:
         return ["|".join(name for name, there in zip(names, answer.tolist(), strict=True) if there)]

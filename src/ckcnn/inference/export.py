@@ -186,7 +186,7 @@ class Graph(nn.Module):
             x = self.features(x[:, 0])
         elif trained.rate is not None:
             x = x * INT16  # as training stored it
-        steps = torch.zeros(x.shape[0], x.shape[-1])  # where the answers are; the caller knows
+        steps = torch.zeros(x.shape[0], x.shape[-1])  # where the outputs are; the caller knows
         batch = self.prepare(x, steps, lengths)
         return batch.x, batch.lengths
 

@@ -1,4 +1,4 @@
-"""From a run folder, a checkpoint or an exported folder to a model that answers."""
+"""From a run folder, a checkpoint or an exported folder to a model that predicts."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Scores(NamedTuple):
     Attributes:
         rows: which ones, ``(B,)``.
         values: ``(B, O)``, or ``(B, O, T)`` at every step.
-        steps: the raw step of each answer, ``(B, T)``, -100 for none; None if there is one answer a sequence.
+        steps: the raw step of each output, ``(B, T)``, -100 for none; None if there is one output per sequence.
     """
 
     rows: Tensor
@@ -106,7 +106,7 @@ class TrainedModel:
         return ModelStream(self.net, self.preprocessing, batch, dt)
 
     def predict(self, x: Any, times: Any = None, lengths: Any = None, dt: float = 1.0) -> Any:
-        """Return the answers: numbers of classes, which `classes` names, or values.
+        """Return the predictions: numbers of classes, which `classes` names, or values.
 
         Args:
             x: raw values ``(batch, channels, time)`` or ``(channels, time)``, a NumPy array or a tensor; NaN where
@@ -118,9 +118,9 @@ class TrainedModel:
         Returns:
             ``(batch,)`` for classes, ``(batch, labels)`` of 0 and 1 for labels, ``(batch, outputs)`` for values,
             ``(batch, channels, ahead)`` for a forecast in the units of `x`, which looks at the end of a longer `x`. At
-            every step, ``(batch, time)`` for classes, with -100 where there is no answer (padding, steps that were not
-            observed or that training leaves out), and ``(batch, outputs, time)`` for values, with NaN there. Without
-            the first axis for a single sequence; a tensor if `x` is one, else a NumPy array.
+            every step, ``(batch, time)`` for classes, with -100 where there is no prediction (padding, steps that were
+            not observed or that training leaves out), and ``(batch, outputs, time)`` for values, with NaN there.
+            Without the first axis for a single sequence; a tensor if `x` is one, else a NumPy array.
 
         Raises:
             ValueError: if the input does not fit; the message says what was expected.
@@ -138,7 +138,7 @@ class TrainedModel:
             dt: sampling step.
 
         Returns:
-            ``(batch, classes)``, or ``(batch, classes, time)`` at every step, with NaN where there is no answer.
+            ``(batch, classes)``, or ``(batch, classes, time)`` at every step, with NaN where there is no prediction.
 
         Raises:
             ValueError: if the input does not fit, or the model predicts values.
@@ -205,7 +205,7 @@ class TrainedModel:
         return f"TrainedModel({str(self.source)!r})"
 
     def _answers(self, x: Any, times: Any, lengths: Any, dt: float, *wanted: tuple[_Decide, float]) -> list[Any]:
-        """What functions make of the scores, each with what stands where there is no answer."""
+        """What functions make of the scores, each with the value for steps without a prediction."""
         taken = self.take(x, times, lengths, dt)
         found: list[Tensor] = []
         for part in self.scores(taken):
@@ -246,7 +246,7 @@ def _describe_length(trained: Preprocessing) -> str:
 
 
 def _scatter(answers: Tensor, decided: Tensor, rows: Tensor, steps: Tensor, lengths: Tensor) -> None:
-    """Put the answers of every step to the raw steps that they are for; what lies in padding is left out."""
+    """Put the predictions of every step to their raw steps; what lies in padding is left out."""
     for row, values, places, length in zip(rows.tolist(), decided, steps, lengths.tolist(), strict=True):
         real = (places >= 0) & (places < length)
         answers[row][..., places[real]] = values[..., real]

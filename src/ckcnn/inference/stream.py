@@ -50,14 +50,14 @@ class ModelStream:
 
     @property
     def steps(self) -> Tensor:
-        """How many steps each stream has answered since it started, ``(B,)``."""
+        """How many steps each stream has processed since it started, ``(B,)``."""
         return self.stream.steps
 
     def push(self, samples: Any) -> Tensor:
         """Return the scores ``(B, O, T)`` after each new sample, on the device of the network.
 
-        A network that was trained at a lower rate (``train_dt``) looks at every n-th sample and answers it; the others
-        have no answer, so `T` may be 0. A network that takes cepstra answers after each frame.
+        A network that was trained at a lower rate (``train_dt``) returns an output for every n-th sample only, so `T`
+        may be 0. A network that takes cepstra returns an output after each frame.
 
         Args:
             samples: raw values ``(B, C, T)``, an array or a tensor, any number of new steps; of a single stream also

@@ -73,13 +73,13 @@ def monitored(task: Task, own: nn.ModuleList, monitor: str | None, mode: Mode | 
 
 
 def for_loss(task: Task, answers: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Return answers and targets as a loss of torch expects them; that of two classes takes both as numbers."""
+    """Return outputs and targets as a loss of torch expects them; that of two classes takes both as numbers."""
     answers = answers[:, 0] if task.one_logit else answers
     return answers, target.to(answers) if task.one_logit or task.many_labels else target
 
 
 def for_metric(task: Task, answers: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Return answers and targets as torchmetrics expects them; it would guess from their range what scores are."""
+    """Return outputs and targets as torchmetrics expects them; it would guess from their range what scores are."""
     if task.one_logit:
         return answers[:, 0].sigmoid(), target
     return (answers.sigmoid(), target) if task.many_labels else (answers, target)

@@ -148,7 +148,7 @@ class SequenceModule(LightningModule):
             lengths: number of valid steps ``(B,)``.
 
         Returns:
-            ``(B, outputs)``, or ``(B, outputs, T)`` for a task with an answer at every step.
+            ``(B, outputs)``, or ``(B, outputs, T)`` for a task with an output at every step.
         """
         if isinstance(x, SequenceBatch):
             raise ValueError("forward takes tensors, got a SequenceBatch; call model.answers(batch)")

@@ -53,8 +53,8 @@ class CKConv(nn.Module):
         window: ``"none"``, or ``"layer"``: the kernel is multiplied by a Gaussian with a learned width (FlexConv).
         sigma_0: where that width starts, as a fraction of half of the horizon.
         coarse: how the kernel is read at a lower rate, ``dt > 1``. ``"scaled"``: its values at the coarser lags, times
-            `dt`, as in the paper. ``"interpolated"``: so that the layer answers as it would on the training grid for a
-            signal that is a straight line between its samples, which is right for kernels of any speed.
+            `dt`, as in the paper. ``"interpolated"``: the layer returns what it would return on the training grid for
+            a signal that is a straight line between its samples, which is right for kernels of any speed.
     """
 
     def __init__(

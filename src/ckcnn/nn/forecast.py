@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class FromLastValue(nn.Module):
-    """A network that sees and answers differences from the last value of each channel.
+    """A network that sees and predicts differences from the last value of each channel.
 
     The level of a series drifts, so that of a later part is often one that training never saw; differences are much the
     same everywhere. ``y = x[T] + net(x - x[T])``.

@@ -26,7 +26,7 @@ from ckcnn.nn.separable import DepthwiseCKConv, SeparableCKConv
 
 
 def stage_of(module: nn.Module, batch: int, dt: float) -> nn.Module:
-    """Return the module that answers new steps as `module` answers whole sequences.
+    """Return the module that processes new steps as `module` processes whole sequences.
 
     Args:
         module: the layer or network; its weights are copied.

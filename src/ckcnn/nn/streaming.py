@@ -1,4 +1,4 @@
-"""Streaming: the answers of a causal network for each new step, without computing the old steps again."""
+"""Streaming: the outputs of a causal network for each new step, without computing the old steps again."""
 
 # B streams, C channels, T new steps, V vocabulary
 
@@ -20,9 +20,9 @@ from ckcnn.nn.stages import stage_of
 
 
 class NetworkStream:
-    """A causal network, or one layer of it, that answers samples as they arrive.
+    """A causal network, or one layer of it, that processes samples as they arrive.
 
-    The answers are those of a call with all samples so far, but for rounding. What is remembered is bounded by the
+    Outputs equal those of a call with all samples so far, up to rounding. What is remembered is bounded by the
     horizon of the layers, and most of the work for a sample is done in blocks, by FFT.
 
     Kernels are sampled once: a stream holds the weights that the network has when the stream is made.
@@ -33,7 +33,7 @@ class NetworkStream:
         >>> conv = partial(CKConv, horizon=1000)
         >>> net = CKNet(in_channels=1, hidden_channels=4, out_channels=3, conv=conv, norm="step").eval()
         >>> stream = NetworkStream(net)
-        >>> stream.push(torch.randn(1, 1, 64)).shape  # one answer for each of 64 new samples
+        >>> stream.push(torch.randn(1, 1, 64)).shape  # one output for each of 64 new samples
         torch.Size([1, 3, 64])
         >>> stream.push(torch.randn(1, 1, 1)).shape  # and for the next one
         torch.Size([1, 3, 1])
@@ -65,9 +65,9 @@ class NetworkStream:
 
     @torch.no_grad()
     def push(self, samples: Tensor) -> Tensor:
-        """Take new steps and return the answer at each of them.
+        """Take new steps and return the output at each of them.
 
-        The answer at a step is that of a sequence that ends there. So a network with one answer for a sequence gives
+        The output at a step is that of a sequence that ends there. So a network with one output per sequence gives
         one for every step, too; with readout ``"mean"`` it is that of the mean over all steps so far.
 
         Args:

@@ -162,7 +162,7 @@ class CKCNNEstimator:
         return self.networks_[0]
 
     def answers(self, series: Any) -> list[NDArray[Any]]:
-        """Return what each network answers to some series: probabilities ``(N, classes)``, or values ``(N, 1)``."""
+        """Return what each network predicts for some series: probabilities ``(N, classes)``, or values ``(N, 1)``."""
         panel = read_panel(series, self.n_channels_in_)
         panel = add_differences(panel) if self.differences else panel
         return [_answers(network, panel) for network in self.networks_]
@@ -228,7 +228,7 @@ class CKCNNEstimator:
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
 
     def __sklearn_tags__(self) -> Tags:
-        """What scikit-learn's model selection asks an estimator; sktime has no answer of its own."""
+        """What scikit-learn's model selection asks an estimator; sktime itself does not provide it."""
         classifies = self.task == "classification"
         return Tags(
             estimator_type="classifier" if classifies else "regressor",

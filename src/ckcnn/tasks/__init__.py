@@ -28,21 +28,21 @@ class Task:
     """A kind of problem.
 
     Attributes:
-        loss: of what the network answers and the targets of a batch, the mean over everything that counts.
+        loss: of the network's output and the targets of a batch, the mean over everything that counts.
         metrics: makes the metrics for a number of outputs, by name.
         monitor: the metric that chooses the best epoch.
         mode: whether a good value of it is large or small.
-        answer: from what the network answers to what `predict` writes.
+        answer: from the network's output to what `predict` writes.
         target: whether targets are classes, numbered from 0, or values.
         every_step: whether there is a target at every step instead of one for a sequence.
         ahead: whether the answers are the next steps of the channels of the sequence itself.
         from_tokens: whether sequences are tokens instead of signals.
         one_logit: whether two classes share one output.
         many_labels: whether each output is a label of its own, which a sequence has or has not.
-        axes: what the axes of an answer are after that of the sequences.
+        axes: what the axes of a prediction are after that of the sequences.
         confusion: makes what counts how often each class was taken for each, where a sequence has a class.
         stops_on_loss: whether early stopping watches the loss instead of `monitor`, because the loss still shows how
-            sure the answers are when all of them are right.
+            sure the predictions are when all of them are right.
     """
 
     loss: Callable[[Tensor, Tensor], Tensor]
@@ -71,7 +71,7 @@ class Task:
 
     @property
     def ignored(self) -> float:
-        """The value of a target, or an answer, that does not count."""
+        """The value of a target, or a prediction, that does not count."""
         return math.nan if self.target == "value" else IGNORED
 
     def counted(self, target: Tensor) -> Tensor:

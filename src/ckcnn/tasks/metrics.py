@@ -1,4 +1,4 @@
-"""Metrics that torchmetrics does not have, or not for the shapes that our networks answer."""
+"""Metrics that torchmetrics does not have, or not for the shapes that our networks return."""
 
 # B batch, O outputs, T time
 
