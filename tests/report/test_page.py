@@ -139,6 +139,16 @@ def test_networks_of_the_family_are_compared_and_not_averaged(runs: Path) -> Non
     assert drops.lines[0].name == "CKCNN, mean of runs"
 
 
+def test_missing_samples_are_represented_alike_in_a_table_of_networks(runs: Path) -> None:
+    for number, missing in enumerate(("mask", "times", "times"), start=3):
+        tested = result_of(0.9, drop_rate=0.5, parameters=100_000 + number)
+        tested["data"]["missing"] = missing
+        write_run(runs / f"letters/version_{number}", config(data__drop_rate=0.5), [0.5], [tested])
+    text = report(runs).text
+    assert "Networks: CharacterTrajectories, drop_rate 0.5, missing times model" in text
+    assert "missing mask model" not in text, "a single network"
+
+
 @pytest.fixture
 def tables(tmp_path: Path) -> Path:
     """What `ckcnn reproduce` and `ckcnn reproduce archive` write."""

@@ -79,7 +79,8 @@ def test_small_is_good_for_errors(tmp_path: Path) -> None:
 
 def test_the_benchmark_does_not_depend_on_how_data_is_sampled(runs: Path) -> None:
     assert {run.benchmark for run in results.load(runs).runs} == {"CharacterTrajectories"}
-    options = {"length": 200, "mfcc": True, "permuted": False, "words": None, "drop_rate": 0.5, "root": "x"}
+    options = {"length": 200, "mfcc": True, "permuted": False, "words": None}
+    options |= {"drop_rate": 0.5, "root": "x", "augment": "crop"}
     data = {"class_path": "datamodules.CopyMemory", "init_args": options}
     write_run(runs / "copy/version_0", config(data=data), [])
     assert results.load(runs / "copy").runs[0].benchmark == "CopyMemory, length 200, mfcc"

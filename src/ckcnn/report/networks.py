@@ -30,6 +30,7 @@ def network_tables(views: Sequence[RunView]) -> list[NetworkTable]:
         if run.metric is not None and run.score is not None:
             data = {name: run.setting(f"data.{name}", default) for name, default in _PROBLEM.items()}
             harder = [f"{name} {value:g}" for name, value in data.items() if value != _PROBLEM[name]]
+            harder += [f"missing {run.test['data'].get('missing', 'mask')}"] if data["drop_rate"] and run.test else []
             problems[run.benchmark, *harder][run.model, view.columns["parameters"].text].append(view)
     return [NetworkTable(", ".join(problem), _grid(groups)) for problem, groups in problems.items() if len(groups) > 1]
 

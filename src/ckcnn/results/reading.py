@@ -71,9 +71,10 @@ class Run:
 
     @property
     def benchmark(self) -> str:
-        """The data that it is about, such as ``CopyMemory, length 200``, however it is sampled."""
+        """The data that it is about, such as ``CopyMemory, length 200``, however it is sampled or augmented."""
         data = self.config.get("data") or {}
         own = {name: value for name, value in (data.get("init_args") or {}).items() if name not in OPTIONS}
+        own.pop("augment", None)  # it changes training alone
         options = {name: value for name, value in own.items() if value}
         words = [name if value is True else f"{name} {value}" for name, value in options.items()]
         return ", ".join([str(data.get("class_path", "?")).rpartition(".")[2], *words])
