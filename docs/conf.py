@@ -15,7 +15,7 @@ from ckcnn.cli import listing
 
 project = "ckcnn"
 release = __version__
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_nb"]
 exclude_patterns = ["_build"]
 nitpicky = True
 nitpick_ignore_regex = [
@@ -33,9 +33,10 @@ napoleon_google_docstring, napoleon_numpy_docstring = True, False
 
 myst_heading_anchors = 3
 myst_enable_extensions = ["dollarmath"]
+nb_execution_mode = "off"  # docs/execute_notebooks.py has done it, with real runs
 html_math_renderer = "mathml"  # browsers draw it themselves, so a page fetches nothing
 html_theme = "furo"
-html_static_path, html_css_files = ["static"], ["equations.css"]
+html_static_path, html_css_files = ["static"], ["equations.css", "pictures.css"]
 html_title = "ckcnn"
 html_copy_source = False
 html_show_sphinx = html_show_copyright = False
@@ -58,7 +59,7 @@ def _put_table(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def _find(app: Sphinx, env: BuildEnvironment, node: pending_xref, text: nodes.TextElement) -> nodes.Element | None:
-    """Links a class in single quotes wherever it is documented; what is nowhere, such as an argument, is code."""
+    """Link a class in single quotes wherever it is documented; what is nowhere, such as an argument, is code."""
     name = node["reftarget"]
     if node.get("reftype") != "obj":
         return None

@@ -34,7 +34,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_page_is_there_and_fetches_nothing(site: Path) -> None:
-    for page in [*PAGES, *(ROOT / "docs/reference/api").glob("*.md")]:
+    executed = (ROOT / "docs/tutorials/notebooks").glob("*.ipynb")
+    for page in [*PAGES, *executed, *(ROOT / "docs/reference/api").glob("*.md")]:
         text = (site / page.relative_to(ROOT / "docs").with_suffix(".html")).read_text()
         assert not re.findall(r'<(?:script|img|iframe|link)\b[^>]*(?:src|href)="(?:https?:)?//', text)
 

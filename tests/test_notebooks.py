@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shlex
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,21 @@ def test_a_paragraph_stands_before_each_cell_and_links_lead_somewhere(path: Path
     assert kinds == ["markdown", "code"] * (len(kinds) // 2) + ["markdown"]
     for target in re.findall(r"\]\(([^)]+)\)", "".join(cell.source for cell in cells if cell.cell_type == "markdown")):
         assert (FOLDER / target).is_file(), target
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_docs_show_the_notebook_as_it_is_now(path: Path) -> None:
+    """With the outputs of an execution without errors, and nothing of the machine that did it."""
+    tools = runpy.run_path(str(FOLDER.parent / "docs/execute_notebooks.py"), run_name="tools")
+    kept = tools["EXECUTED"] / path.name
+    notebook = nbformat.read(kept, as_version=4)
+    shown = [(cell.cell_type, cell.source) for cell in notebook.cells]
+    assert shown == tools["sources"](nbformat.read(path, as_version=4)), "run python docs/execute_notebooks.py"
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == EXPECTED[path.stem][0]
+    assert not [output for output in outputs if output.output_type == "error"]
+    assert not re.findall(r"/(?:work|tmp|root|var)/", kept.read_text())
+    assert kept.stat().st_size < 250_000
 
 
 def test_the_other_notebooks_ask_for_runs_in_words_that_are_tried() -> None:
