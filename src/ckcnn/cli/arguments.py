@@ -25,7 +25,7 @@ class Parser(argparse.ArgumentParser):
         raise ValueError(f"{self._explained(message)}; see {self.prog} --help")
 
     def _explained(self, message: str) -> str:
-        """What argparse says, as one sentence with what was expected and what came."""
+        """What argparse says, as one sentence with what was expected and what was given."""
         if unknown := re.fullmatch(r"unrecognized arguments: (\S+).*", message, re.DOTALL):
             word = unknown[1].partition("=")[0]
             if not word.startswith("-"):
