@@ -71,6 +71,19 @@ def test_all_kinds_of_panels_give_the_same() -> None:
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+def test_series_of_very_different_sizes_are_told_apart_by_their_shape() -> None:
+    x, y = waves()
+    x = x * np.logspace(-4, 2, len(x))[:, None, None]
+    assert CKCNNClassifier(**SMALL, n_steps=60).fit(x, y).score(x, y) > 0.9
+
+
+def test_the_memory_is_at_most_that_of_the_longest_series() -> None:
+    x, y = waves(12)
+    for memory, horizon in ((64, 30), (20, 20), (None, 30)):
+        fitted = CKCNNClassifier(**SMALL, memory=memory, n_epochs=1).fit(x, y)
+        assert fitted.network_.hparams["horizon"] == horizon
+
+
 def test_a_regressor_knows_the_scale_of_its_targets() -> None:
     x, y = waves()
     target = np.where(y == "slow", 1000.0, 1010.0)
@@ -122,8 +135,8 @@ def test_bad_series_and_labels_are_refused_in_one_sentence() -> None:
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        *[("n_epochs", 0), ("n_networks", 0), ("memory", 1), ("differences", "yes"), ("causal", None)],
-        *[("validation_fraction", 1.0), ("validation_fraction", 0.01)],
+        *[("n_epochs", 0), ("n_networks", 0), ("memory", 1), ("differences", "yes"), ("normalised", 1)],
+        *[("causal", None), ("validation_fraction", 1.0), ("validation_fraction", 0.01)],
     ],
 )
 def test_bad_options_are_refused_in_fit(option: str, value: Any) -> None:

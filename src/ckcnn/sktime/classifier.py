@@ -35,7 +35,8 @@ class CKCNNClassifier(CKCNNEstimator, BaseClassifier):  # type: ignore[misc]
             and a 1x1 convolution.
         hidden_channels: channels of the residual blocks.
         num_blocks: residual blocks.
-        memory: length of the kernels in samples, at most (and by default) that of the longest series.
+        memory: length of the kernels in samples, at most that of the longest series; None for all of it. A stack of
+            layers sees several times as far.
         omega_0: prior on how fast the kernels oscillate; ``"auto"`` gives them all frequencies that they can hold.
         kernel: non-linearity of the kernel net.
         kernel_hidden: width of the kernel net.
@@ -54,6 +55,8 @@ class CKCNNClassifier(CKCNNEstimator, BaseClassifier):  # type: ignore[misc]
         window_rate: the same for the windows.
         standardise: ``"channel"``, ``"step"`` (one mean for every time index) or ``"none"``.
         differences: whether the network also sees how much each channel has changed since the step before.
+        normalised: whether it also sees each series with mean 0 and standard deviation 1, which shows the shape of
+            series whose sizes differ much.
         missing: how the network knows of missing values: ``"mask"`` (a channel says where), ``"counts"`` (one for each
             channel), or ``"times"`` (steps without any value are left out, the others keep their time stamps).
         n_networks: networks with seeds of their own whose probabilities are averaged.

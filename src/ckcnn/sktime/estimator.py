@@ -25,7 +25,7 @@ from ckcnn.models.optimization import Schedule
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.nn.kernel_window import Window
 from ckcnn.nn.normalization import Norm
-from ckcnn.sktime.panel import Panel, add_differences, read_panel
+from ckcnn.sktime.panel import Panel, add_differences, add_normalised, read_panel
 from ckcnn.sktime.training import epochs_of, seeded, train
 
 TAGS = {
@@ -71,7 +71,7 @@ class CKCNNEstimator:
         conv: Convolution = "depthwise",
         hidden_channels: int = 32,
         num_blocks: int = 4,
-        memory: int | None = None,
+        memory: int | None = 64,
         omega_0: Omega0 = "auto",
         kernel: Kernel = "sine",
         kernel_hidden: int = 32,
@@ -89,6 +89,7 @@ class CKCNNEstimator:
         window_rate: float = 0.25,
         standardise: Standardise = "channel",
         differences: bool = True,
+        normalised: bool = True,
         missing: Missing = "mask",
         n_networks: int = 1,
         validation_fraction: float = 0.0,
@@ -125,6 +126,7 @@ class CKCNNEstimator:
         self.window_rate = window_rate
         self.standardise = standardise
         self.differences = differences
+        self.normalised = normalised
         self.missing = missing
         self.n_networks = n_networks
         self.validation_fraction = validation_fraction
@@ -147,7 +149,7 @@ class CKCNNEstimator:
         if panel.x.shape[2] < 2:
             raise ValueError("X must have a series of at least 2 steps, the longest one has 1")
         self.n_channels_in_: int = panel.x.shape[1]
-        panel = add_differences(panel) if self.differences else panel
+        panel = self._as_seen(panel)
         random = check_random_state(self.random_state)
         self.networks_: list[SequenceModule] = []
         self.histories_: list[list[dict[str, float]]] = []
@@ -163,9 +165,13 @@ class CKCNNEstimator:
 
     def answers(self, series: Any) -> list[NDArray[Any]]:
         """Return what each network predicts for some series: probabilities ``(N, classes)``, or values ``(N, 1)``."""
-        panel = read_panel(series, self.n_channels_in_)
-        panel = add_differences(panel) if self.differences else panel
+        panel = self._as_seen(read_panel(series, self.n_channels_in_))
         return [_answers(network, panel) for network in self.networks_]
+
+    def _as_seen(self, panel: Panel) -> Panel:
+        """The series with the channels that the network also sees."""
+        panel = add_normalised(panel) if self.normalised else panel
+        return add_differences(panel) if self.differences else panel
 
     def _train(
         self, panel: Panel, y: NDArray[Any], classes: Sequence[str], seed: int
@@ -223,7 +229,7 @@ class CKCNNEstimator:
             if getattr(self, name) is not None:
                 check_count(name, self._option(name), least)
         check_fraction("validation_fraction", self._option("validation_fraction"))
-        for name in ("differences", "causal"):
+        for name in ("differences", "normalised", "causal"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
 

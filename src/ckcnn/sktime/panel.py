@@ -55,6 +55,24 @@ def add_differences(panel: Panel) -> Panel:
     return panel._replace(x=np.concatenate([panel.x, changes], axis=1))
 
 
+def add_normalised(panel: Panel) -> Panel:
+    """Add each channel of each series with mean 0 and standard deviation 1: its shape, however small its values.
+
+    Example:
+        >>> add_normalised(Panel(np.array([[[1.0, 3.0, np.nan]]], dtype=np.float32), None)).x.tolist()
+        [[[1.0, 3.0, nan], [-1.0, 1.0, nan]]]
+    """
+    x = panel.x.astype(np.float64)
+    observed = ~np.isnan(x)
+    count = np.maximum(observed.sum(axis=2, keepdims=True), 1)
+    mean = np.where(observed, x, 0).sum(axis=2, keepdims=True) / count
+    deviation = x - mean
+    size = np.sqrt(np.where(observed, deviation**2, 0).sum(axis=2, keepdims=True) / count)
+    constant = size <= 1e-6 * np.abs(mean)  # but for rounding
+    normalised = deviation / np.where(constant, 1, size)
+    return panel._replace(x=np.concatenate([panel.x, normalised.astype(np.float32)], axis=1))
+
+
 def _values(series: Any) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):  # what is too large becomes infinity, which is refused
         return np.ascontiguousarray(series, dtype=np.float32)
