@@ -30,6 +30,8 @@ _NETWORK = 12.5e9  # bytes a second of a 100 Gb/s link, one a node
 _GPUS_PER_NODE = 8
 PRECISIONS = {"32-true": None, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}  # Lightning's names
 
+OTHER_PRESETS = ("copy_memory", "adding", "scifar10", "speech_mfcc", "physionet", "ptb")  # beside those of `SHAPES`
+
 MakeInput = Callable[[str], Tensor]  # from the name of a device
 
 
@@ -120,11 +122,11 @@ def efficiency(cost: Cost, gpu: Gpu, devices: int) -> float:
     return seconds / (seconds + all_reduce(cost.gradient_bytes, devices, gpu))
 
 
-def model_of(preset: str) -> tuple[nn.Module, MakeInput]:
-    """Build the network of a preset, and what makes a batch of its training data on a device."""
+def model_of(*presets: str) -> tuple[nn.Module, MakeInput]:
+    """Build the network of a preset with its overlays, and what makes a batch of its training data on a device."""
     from ckcnn.cli.rehearsal import WeightlessRehearsal
 
-    rehearsal = WeightlessRehearsal("fit", ["--config", preset])
+    rehearsal = WeightlessRehearsal("fit", [f"--config={preset}" for preset in presets])
     net, data = rehearsal.model.net, rehearsal.datamodule
     batch, length = data.batch_size, data.horizon
     if isinstance(net, CKTextNet):
@@ -156,11 +158,13 @@ def print_one(name: str, cost: Cost, devices: int) -> None:
 
 def print_tables(costs: dict[str, Cost]) -> None:
     """Print the tables of `docs/explanation/scaling.md`."""
-    print("| shape | operators | GB moved | GFLOP | peak MB | parameters |\n|---|---|---|---|---|---|")
+    print("| shape | operators | GB moved | GFLOP | peak MB | parameters | gradients MB |")
+    print("|---|---|---|---|---|---|---|")
     for name, cost in costs.items():
         counter, peak = cost.counter, cost.peak / 1e6
         moved, work = counter.bytes / 1e9, counter.flops / 1e9
-        print(f"| {name} | {counter.launches} | {moved:.2f} | {work:.1f} | {peak:,.0f} | {cost.parameters:,} |")
+        sizes = f"{cost.parameters:,} | {cost.gradient_bytes / 1e6:.1f}"
+        print(f"| {name} | {counter.launches} | {moved:.2f} | {work:.1f} | {peak:,.0f} | {sizes} |")
     for gpu in GPUS:
         print(f"\n| {gpu.name} | roofline ms | with launches ms | all-reduce 8, ms | efficiency 8 |", end="")
         print(" all-reduce 64, ms | efficiency 64 |\n|---|---|---|---|---|---|---|")
@@ -175,19 +179,30 @@ def print_tables(costs: dict[str, Cost]) -> None:
 def main() -> None:
     """Print one preset, or the tables of all shapes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", help="a preset, such as speech_raw.yaml")
+    parser.add_argument("--config", action="append", help="a preset, such as speech_raw.yaml; more are overlays on it")
     parser.add_argument("--precision", choices=PRECISIONS, default="32-true", help="as in --trainer.precision")
     parser.add_argument("--devices", type=int, default=8, help="GPUs that share the batch's gradients")
     options = parser.parse_args()
     if options.devices < 1:
         parser.error(f"--devices must be at least 1, got {options.devices}")
     if options.config:
-        print_one(options.config, count(*model_of(options.config), options.precision), options.devices)
+        cost = count(*model_of(*options.config), options.precision)
+        print_one(" ".join(options.config), cost, options.devices)
         return
-    million = Shape("1M samples", 8, 1, 1 << 20, 30, 10, rounds=1, steps=1)
-    shapes = (*SHAPES, million)
-    names = {s: f"{s.name}: {s.batch} x {s.in_channels} x {s.length:,}" for s in shapes}
-    print_tables({names[s]: count(*network_of(s), options.precision) for s in shapes})
+    print_tables({name: count(net, make_input, options.precision) for name, net, make_input in paper()})
+
+
+def paper() -> Iterator[tuple[str, nn.Module, MakeInput]]:
+    """Yield all networks of the paper, and one for a million samples, each with a name."""
+    for shape in SHAPES:
+        yield _named(shape.name, *network_of(shape))
+    for preset in OTHER_PRESETS:
+        yield _named(preset, *model_of(f"{preset}.yaml"))
+    yield _named("1M samples", *network_of(Shape("", 8, 1, 1 << 20, 30, 10, rounds=1, steps=1)))
+
+
+def _named(name: str, net: nn.Module, make_input: MakeInput) -> tuple[str, nn.Module, MakeInput]:
+    return f"{name}: " + " x ".join(f"{size:,}" for size in make_input("meta").shape), net, make_input
 
 
 if __name__ == "__main__":

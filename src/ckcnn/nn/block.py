@@ -60,5 +60,5 @@ class PointwiseConv(nn.Conv1d):
 
     def forward(self, x: Tensor) -> Tensor:
         assert self.bias is not None
-        weight = self.weight[..., 0].expand(x.shape[0], -1, -1)
+        weight = self.weight.squeeze(-1).expand(x.shape[0], -1, -1)
         return torch.baddbmm(self.bias[None, :, None], weight, x)

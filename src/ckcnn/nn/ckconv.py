@@ -157,7 +157,7 @@ class CKConv(nn.Module):
         p, ahead = self.memory.coordinate_grid(length, dt, self.kernel_net.read_out.bias)
         basis, weight = self.kernel_net.parts(p)
         if self.window is not None:
-            basis = basis * self.window.cropped(self.memory.lags(p))
+            basis = self.window.crop(basis, self.memory.lags(p))
         if dt < 1 and smoothed:
             basis = smooth(basis, dt)
         weight = weight.view(self.out_channels, self.in_channels, -1)

@@ -145,23 +145,23 @@ def depthwise_backward(
     """Compute the gradients of signal, kernel and bias, each empty unless `needs` asks for it."""
     plan = make_depthwise_plan(x, kernel, advance, reaches)
     grad_x = x.new_empty(x.shape if needs[0] else (0,))
-    grad_kernel = kernel.new_zeros(kernel.shape if needs[1] else (0,))
-    grad_bias = kernel.new_empty(plan.channels if needs[2] else 0)
+    nothing = kernel.new_empty(0)
     spectra = [part.conj_physical() for part in _spectra(kernel, plan)] if needs[0] else [kernel] * len(plan.pieces)
     found: list[Tensor] = []
+    sums: list[Tensor] = []
     for piece, x_hat, kernel_hat in zip(plan.pieces, plan.kept_parts(kept), spectra, strict=True):
         some = piece.channels
         grad_hat = torch.fft.rfft(grad[:, some].to(plan.dtype), piece.n)
         if needs[2]:
-            grad_bias[some] = grad_hat[..., 0].real.sum(0)  # frequency 0 is the sum over time
+            sums.append(grad_hat[..., 0].real.sum(0))  # frequency 0 is the sum over time
         if needs[1]:
             if x_hat is None:
                 x_hat = torch.fft.rfft(x[:, some].to(plan.dtype), piece.n).conj_physical()
             found.append((x_hat * grad_hat).sum(0))
         if needs[0]:
             grad_x[:, some] = torch.fft.irfft(grad_hat.mul_(kernel_hat), piece.n)[..., : plan.length]
-    if needs[1]:
-        _put_kernel_gradient(found, plan, grad_kernel)
+    grad_kernel = _kernel_gradient(found, plan, kernel) if needs[1] else nothing
+    grad_bias = _joined(sums).to(kernel.dtype) if needs[2] else nothing
     return grad_x, grad_kernel, grad_bias
 
 
@@ -180,13 +180,22 @@ def _spectra(kernel: Tensor, plan: DepthwisePlan) -> list[Tensor]:
     return spectra
 
 
-def _put_kernel_gradient(spectra: list[Tensor], plan: DepthwisePlan, grad: Tensor) -> None:
-    """Put what the gradients of `_spectra` say into the gradient ``(C, L)`` of the kernels."""
+def _kernel_gradient(spectra: list[Tensor], plan: DepthwisePlan, kernel: Tensor) -> Tensor:
+    """Return the gradient ``(C, L)`` of the kernels for those of `_spectra`, zero for lags that a piece leaves out."""
     start = 0
+    parts = []
     for group in plan.groups:
-        first, last = group[0], group[-1]
-        samples = torch.fft.irfft(torch.cat(spectra[start : start + len(group)]), first.n)
+        first = group[0]
+        samples = torch.fft.irfft(_joined(spectra[start : start + len(group)]), first.n)
         if first.ahead:
             samples = samples.roll(first.ahead, -1)
-        grad[first.channels.start : last.channels.stop, first.lags] = samples[:, : first.lags.stop - first.lags.start]
+        lags = first.lags
+        around = (lags.start, kernel.shape[-1] - lags.stop)
+        parts.append(torch.nn.functional.pad(samples[:, : lags.stop - lags.start], around))
         start += len(group)
+    return _joined(parts).to(kernel.dtype)
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    """Return parts of the channels as one tensor."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

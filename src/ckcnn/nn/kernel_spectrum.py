@@ -156,7 +156,7 @@ class _FactoredGradient(KernelGradient):
         Each frequency but the first and the last, of which `fft_length` makes sure, stands for two.
         """
         dual = self.kernel.rows * (2 / self.kernel.plan.n)
-        dual[:: len(dual) - 1] /= 2
+        dual[:: len(dual) - 1].div_(2)
         dual[:, 1].neg_()  # the gradient comes conjugate
         return dual
 

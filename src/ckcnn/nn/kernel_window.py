@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ckcnn.checks import check_choice
 from ckcnn.compat.torch import is_fake
+from ckcnn.nn.by_hand import ByHand
 from ckcnn.nn.checks import check_sigma
 
 Window = Literal["none", "layer", "channel"]
@@ -40,16 +41,15 @@ class GaussianWindow(nn.Module):
 
     def widths(self) -> Tensor:
         """The widths in training samples."""
-        return self.log_width.exp().clamp_min(_NARROWEST)
+        return _widths(self.log_width)
 
     def forward(self, lags: Tensor) -> Tensor:
         """The window at lags ``(L,)``, in training samples: ``(1, L)`` or ``(C, L)``."""
-        return torch.exp(-0.5 * (lags / self.widths()[:, None]).square())
+        return _window(lags, self.log_width)
 
-    def cropped(self, lags: Tensor) -> Tensor:
-        """The same, and exactly zero where it is negligible."""
-        window: Tensor = self(lags)
-        return torch.where(window < NEGLIGIBLE, 0.0, window)
+    def crop(self, kernel: Tensor, lags: Tensor) -> Tensor:
+        """Kernels ``(K, L)`` times the window, exactly zero where it is negligible."""
+        return _CROPPED(lags, kernel, self.log_width)
 
     def reaches(self, dt: float) -> list[int] | None:
         """The oldest lag of each width that is not negligible, in steps of `dt`.
@@ -59,6 +59,37 @@ class GaussianWindow(nn.Module):
         if torch.compiler.is_compiling() or self.log_width.device.type != "cpu" or is_fake(self.log_width):
             return None
         return [math.ceil(_REACH * width / dt) for width in self.widths().detach().tolist()]
+
+
+def _widths(log_width: Tensor) -> Tensor:
+    return log_width.exp().clamp_min(_NARROWEST)
+
+
+def _window(lags: Tensor, log_width: Tensor) -> Tensor:
+    return torch.exp(-0.5 * (lags / _widths(log_width)[:, None]).square())
+
+
+def _cropped(lags: Tensor, kernel: Tensor, log_width: Tensor) -> Tensor:
+    window = _window(lags, log_width)
+    return kernel * torch.where(window < NEGLIGIBLE, 0.0, window)
+
+
+def _cropped_forward(lags: Tensor, kernel: Tensor, log_width: Tensor) -> tuple[Tensor, ...]:
+    widths = _widths(log_width)
+    square = (lags / widths[:, None]).square_()
+    window = nn.functional.threshold(torch.mul(square, -0.5).exp_(), NEGLIGIBLE, 0.0, inplace=True)
+    return kernel * window, widths, square, window
+
+
+def _cropped_backward(grad: Tensor, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """The logarithm of the window is ``-u^2 / (2 sigma^2)``; its derivative by ``log sigma`` is ``u^2 / sigma^2``."""
+    value, widths, square, window = outputs
+    slope = (grad * value).mul_(square)
+    slope = slope.sum() if len(widths) == 1 else slope.sum(1)
+    return grad * window, slope * (widths > _NARROWEST)
+
+
+_CROPPED = ByHand(_cropped, _cropped_forward, _cropped_backward)
 
 
 def make_window(window: Window, channels: int, horizon: int, sigma_0: float) -> GaussianWindow | None:

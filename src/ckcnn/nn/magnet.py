@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ckcnn.checks import check_counts
+from ckcnn.nn.by_hand import ByHand
 from ckcnn.nn.checks import check_sigma
 from ckcnn.nn.kernels import KernelNet, check_omega_0
 
@@ -88,13 +89,51 @@ class MAGNet(KernelNet):
             nn.init.constant_(linear.bias, 0.0 if linear is self.read_out else 1.0)
 
     def basis(self, p: Tensor) -> Tensor:
-        bell = torch.exp(-0.5 * (self.gamma[..., None] * (p - self.centre[..., None])).square())
-        gabor = bell * torch.sin(self.frequency[..., None] * p + self.phase[..., None])  # (layers, K, L)
-        h = gabor[0]
-        for layer, factor in zip(self.mix, gabor[1:], strict=True):
-            assert isinstance(layer, nn.Linear)
-            h = factor * torch.addmm(layer.bias[:, None], layer.weight, h)
-        return h
+        return _BASIS(p, self.centre, self.gamma, self.frequency, self.phase, *self.mix.parameters())
 
     def extra_repr(self) -> str:
         return f"horizon={self.horizon}" if self.omega_0 is None else f"omega_0={self.omega_0:g}"
+
+
+def _plain(p: Tensor, centre: Tensor, gamma: Tensor, frequency: Tensor, phase: Tensor, *layers: Tensor) -> Tensor:
+    bell = torch.exp(-0.5 * (gamma[..., None] * (p - centre[..., None])).square())
+    gabor = bell * torch.sin(frequency[..., None] * p + phase[..., None])  # (layers, K, L)
+    h = gabor[0]
+    for factor, weight, bias in zip(gabor[1:], layers[::2], layers[1::2], strict=True):
+        h = factor * torch.addmm(bias[:, None], weight, h)
+    return h
+
+
+def _forward(
+    p: Tensor, centre: Tensor, gamma: Tensor, frequency: Tensor, phase: Tensor, *layers: Tensor
+) -> tuple[Tensor, ...]:
+    bell = (gamma[..., None] * (p - centre[..., None])).square_().mul_(-0.5).exp_()
+    wave = torch.addcmul(phase[..., None], frequency[..., None], p)
+    gabor = bell * wave.sin()
+    hidden, mixed = [gabor[0]], []
+    for factor, weight, bias in zip(gabor[1:], layers[::2], layers[1::2], strict=True):
+        mixed.append(torch.addmm(bias[:, None], weight, hidden[-1]))
+        hidden.append(factor * mixed[-1])
+    return hidden[-1], wave, bell, gabor, *mixed, *hidden[1:-1]
+
+
+def _backward(grad: Tensor, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    p, centre, gamma, _, _, *layers = inputs
+    _, wave, bell, gabor, *rest = outputs
+    mixed, hidden = rest[: _LAYERS - 1], [gabor[0], *rest[_LAYERS - 1 :]]
+    by_gabor = torch.empty_like(gabor)
+    found: list[Tensor] = []
+    for layer in reversed(range(_LAYERS - 1)):
+        torch.mul(grad, mixed[layer], out=by_gabor[layer + 1])
+        by_mixed = grad * gabor[layer + 1]
+        found[:0] = [by_mixed @ hidden[layer].T, by_mixed.sum(1)]
+        grad = torch.mm(layers[2 * layer].T, by_mixed, out=by_gabor[0] if layer == 0 else None)
+    by_wave = wave.cos().mul_(bell).mul_(by_gabor)
+    away = p - centre[..., None]
+    by_away = by_gabor.mul_(gabor).mul_(away)  # of the logarithm of a bell, -(gamma away)^2 / 2, but for gamma^2
+    by_centre = by_away.sum(-1).mul_(gamma.square())
+    by_gamma = by_away.mul_(away).sum(-1).mul_(gamma).neg_()
+    return by_centre, by_gamma, by_wave @ p, by_wave.sum(-1), *found
+
+
+_BASIS = ByHand(_plain, _forward, _backward)

@@ -153,7 +153,7 @@ class DepthwiseCKConv(nn.Module):
         p, ahead = self.memory.coordinate_grid(length, dt, self._like)
         kernel = _values(self.kernel_net, p)
         if self.window is not None:
-            kernel = kernel * self.window.cropped(self.memory.lags(p))
+            kernel = self.window.crop(kernel, self.memory.lags(p))
         if dt < 1:
             kernel = smooth(kernel, dt)
         return kernel if dt == 1 else dt * kernel, ahead
@@ -168,9 +168,7 @@ class DepthwiseCKConv(nn.Module):
         kernel, ahead = self.sampled(length, dt)
         if self.skip is None:
             return kernel, ahead
-        now = torch.zeros_like(kernel[0])
-        now.narrow(0, ahead, 1).fill_(1)  # an assignment would copy the 1 from the host
-        return torch.addcmul(kernel, self.skip[:, None], now), ahead
+        return kernel + nn.functional.pad(self.skip[:, None], (ahead, kernel.shape[1] - 1 - ahead)), ahead
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # the path depends on the values of the stamps
     def _forward_stamped(self, x: Tensor, grid: TimeGrid) -> Tensor:
