@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from pytorch_lightning import Trainer
+from torch.utils.data import DataLoader
 from torchmetrics import MeanMetric
 from torchmetrics.classification import MulticlassCohenKappa, MulticlassF1Score, MulticlassHammingDistance
 
@@ -20,7 +21,7 @@ from ckcnn.models.finite_loss import DivergenceError
 from ckcnn.models.optimization import check_steps
 from ckcnn.models.own_metrics import computed
 from ckcnn.models.sequence_module import SequenceModule
-from ckcnn.nn import CKConv, MultiscaleSiren, kernel_penalty
+from ckcnn.nn import CKConv, MultiscaleSiren, kernel_penalty, network
 
 MODELS: tuple[type[SequenceModule], ...] = (CKCNN, GRU, LSTM, TCN)
 FACTS = {
@@ -180,6 +181,24 @@ def test_the_step_of_a_split_reaches_every_layer(monkeypatch: pytest.MonkeyPatch
     model.answers(batch_of("classification"), "train")
     model.answers(batch_of("classification", steps=3), "test")
     assert seen == [1.0] * 4 + [4.0] * 4
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_lengths_are_checked_by_networks_on_a_cpu(kind: type[SequenceModule]) -> None:
+    with pytest.raises(ValueError, match=r"lengths must lie in 1 ... 12, got 0 ... 12"):
+        make(kind, "classification")(torch.randn(2, 2, 12), lengths=torch.tensor([0, 12]))
+
+
+def test_lengths_are_checked_before_a_batch_leaves_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "check_lengths", lambda *_: None)  # which does nothing on an accelerator
+    batch = batch_of("classification")._replace(lengths=torch.full((8,), 13))
+    trainer = Trainer(
+        accelerator="cpu", max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False,
+    )  # fmt: skip
+    model = make(CKCNN, "classification", norm="step")
+    with warnings.catch_warnings(action="ignore"), pytest.raises(ValueError, match=r"lengths must lie in 1 ... 12"):
+        trainer.fit(model, DataLoader([batch], batch_size=None))  # type: ignore[arg-type]
 
 
 def test_last_valid_step_is_read_where_lengths_are_known() -> None:

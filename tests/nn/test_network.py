@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ckcnn.nn import CKBlock, CKConv, CKNet, CKTextNet, MLPKernel, StepNorm
+from ckcnn.nn.lengths import last_valid, mean_of_valid
 from ckcnn.nn.network import Readout
 
 HORIZON = 24
@@ -248,6 +250,16 @@ def test_bad_arguments(options: dict[str, object], message: str) -> None:
 def test_bad_lengths(lengths: Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_net()(torch.randn(3, 2, 20), lengths=lengths)
+
+
+@pytest.mark.parametrize("read", [last_valid, mean_of_valid])
+def test_wrong_lengths_that_nobody_may_look_at_give_nan(read: Callable[[Tensor, Tensor], Tensor]) -> None:
+    """On an accelerator: the last step would answer for length 0, and a mean would be over too many steps."""
+    y = torch.randn(5, 2, 20)
+    answers = read(y, torch.tensor([0, 1, 20, 21, -3]))
+    assert answers.isnan().tolist() == [[wrong] * 2 for wrong in (True, False, False, True, True)]
+    assert torch.equal(answers[1], y[1, :, 0])
+    assert torch.allclose(answers[2], y[2, :, -1] if read is last_valid else y[2].mean(-1))
 
 
 @pytest.mark.parametrize("tokens", [torch.zeros(2, 3), torch.zeros(2, 0, dtype=torch.int64), torch.tensor([1, 2])])

@@ -17,6 +17,7 @@ from ckcnn.models.optimization import Schedule
 from ckcnn.models.own_metrics import OwnMetrics
 from ckcnn.models.sequence_module import SequenceModule
 from ckcnn.nn.forecast import FromLastValue
+from ckcnn.nn.lengths import check_lengths, last_valid
 from ckcnn.tasks import TASKS, Mode
 
 
@@ -163,11 +164,12 @@ class BaselineNet(nn.Module):
             raise ValueError("GRU, LSTM and TCN take no time stamps; use --data.missing mask")
         if self.embedding is not None:
             x = self.embedding(x).mT
+        if lengths is not None:
+            check_lengths(lengths, x.shape[0], x.shape[-1])
         y = self.dropout(self.body(self.input_dropout(x)))
         if self.every_step:
             return self.head(y.mT).mT
-        last = y[..., -1] if lengths is None else y[torch.arange(len(y), device=y.device), :, lengths - 1]
-        return self.head(last)
+        return self.head(y[..., -1] if lengths is None else last_valid(y, lengths))
 
 
 class Recurrent(nn.Module):

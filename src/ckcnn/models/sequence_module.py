@@ -30,6 +30,7 @@ from ckcnn.models import optimization, own_metrics, pretrained
 from ckcnn.models.finite_loss import FiniteLoss
 from ckcnn.models.optimization import FOR_ALL_STEPS, OptimizerFactory, Schedule, ScheduleFactory
 from ckcnn.models.own_metrics import OwnMetrics
+from ckcnn.nn.lengths import check_lengths
 from ckcnn.tasks import IGNORED, TASKS, Mode
 from ckcnn.tasks.metrics import WeightedMean
 
@@ -176,6 +177,12 @@ class SequenceModule(LightningModule):
     def penalty(self) -> Tensor | float:
         """What training adds to the loss."""
         return 0.0
+
+    def on_before_batch_transfer(self, batch: SequenceBatch, dataloader_idx: int) -> SequenceBatch:
+        """What can only be checked by value is checked here, where the batch still is on the CPU."""
+        if batch.lengths is not None:
+            check_lengths(batch.lengths, len(batch.x), batch.x.shape[-1])
+        return batch
 
     def training_step(self, batch: SequenceBatch, index: int) -> Tensor:
         loader = self.trainer.train_dataloader

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from ckcnn.checks import check_choice, check_counts, check_fraction
-from ckcnn.compat.torch import is_fake
 from ckcnn.nn.block import CKBlock, ConvFactory
 from ckcnn.nn.checks import check_signal
+from ckcnn.nn.lengths import check_lengths, last_valid, mean_of_valid
 from ckcnn.nn.normalization import Norm
 from ckcnn.nn.time_grid import TimeGrid
 
@@ -108,12 +108,13 @@ class CKNet(nn.Module):
             x: signal.
             dt: sampling step in training samples, as in `CKConv.forward`.
             times: stamps ``(B, T)``, as in `CKConv.forward`.
-            lengths: number of valid steps of each sequence, ``(B,)``; the rest is padding. They must lie in 1 ... T;
-                only lengths on the CPU are checked, since reading them elsewhere would wait for the device.
+            lengths: number of valid steps of each sequence, ``(B,)``; the rest is padding. They must lie in 1 ... T.
+                Wrong ones raise an error on the CPU. Elsewhere, and in compiled or exported networks, which must not
+                wait for their values, they make the answer to their sequence NaN.
         """
         check_signal(x, self.in_channels, self.head.bias.dtype)
         if lengths is not None:
-            _check_lengths(lengths, x)
+            check_lengths(lengths, x.shape[0], x.shape[-1])
         elif self.readout == "last_valid":
             raise ValueError('readout "last_valid" needs lengths, the number of valid steps of each sequence')
         y = self.backbone(self.input_dropout(x), dt, times)
@@ -123,13 +124,8 @@ class CKNet(nn.Module):
 
     def _read(self, y: Tensor, lengths: Tensor | None) -> Tensor:
         if self.readout == "mean":
-            if lengths is None:
-                return y.mean(-1)
-            valid = torch.arange(y.shape[-1], device=y.device) < lengths[:, None]
-            return (y * valid[:, None]).sum(-1) / lengths[:, None]
-        if lengths is not None:
-            return y[torch.arange(y.shape[0], device=y.device), :, lengths - 1]
-        return y[..., -1]
+            return y.mean(-1) if lengths is None else mean_of_valid(y, lengths)
+        return y[..., -1] if lengths is None else last_valid(y, lengths)
 
 
 class CKTextNet(nn.Module):
@@ -179,15 +175,3 @@ class CKTextNet(nn.Module):
             )
         x = self.embedding_dropout(self.embedding(tokens)).mT
         return self.head(self.backbone(x, dt, times).mT).mT
-
-
-def _check_lengths(lengths: Tensor, x: Tensor) -> None:
-    batch, _, time = x.shape
-    if tuple(lengths.shape) != (batch,) or lengths.is_floating_point():
-        raise ValueError(
-            f"lengths must be a whole number per sequence, shape ({batch},), got {lengths.dtype} {tuple(lengths.shape)}"
-        )
-    if lengths.device.type != "cpu" or torch.compiler.is_compiling() or is_fake(lengths):
-        return  # reading values would wait for the device, or break the graph
-    if bool((lengths < 1).any()) or bool((lengths > time).any()):
-        raise ValueError(f"lengths must lie in 1 ... {time}, got {int(lengths.min())} ... {int(lengths.max())}")
