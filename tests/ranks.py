@@ -15,6 +15,7 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_only
 from torch.distributed import TCPStore
 
+from ckcnn.__main__ import main
 from ckcnn.cli import processes
 
 _CONTEXT = get_context("forkserver")
@@ -73,6 +74,12 @@ class Ranks:
 
     def printed(self, rank: int = 0) -> str:
         return (self.folder / f"rank_{rank}.txt").read_text()
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Run ``python -m ckcnn`` as in a terminal: modules of the working folder are found."""
+    sys.path.insert(0, "")
+    return main(arguments)
 
 
 def _run(

@@ -21,6 +21,7 @@ from ckcnn.runs import checkpoints, lock
 from ckcnn.runs.folder import RunFolder
 from ckcnn.runs.metrics_table import MetricsTable, read
 from tests.campaign.kills import Campaign, Settings
+from tests.ranks import Ranks, command
 
 EPOCHS = 4
 # Everything random or stateful: dropout, shuffling, a plateau at every epoch without improvement.
@@ -208,11 +209,12 @@ def test_sigterm_at_any_batch(tmp_path: Path, batch: int, options: list[str]) ->
     (stopped / "kill.py").write_text(KILL)
     for folder in (whole, stopped):
         (folder / "mine.py").write_text(MINE)
-    untouched = start(whole, *options)
+    untouched = Ranks(1, whole, command, [*FIT, *options], tmp_path / "data")
     kill = ["--trainer.callbacks+=kill.KillAt", f"--trainer.callbacks.batch={batch}"]
-    assert start(stopped, *options, *kill).wait() == 143
-    assert start(stopped, *options, "--ckpt_path=last").wait() == 0
-    assert untouched.wait() == 0
+    for more, code in ((kill, 143), (["--ckpt_path=last"], 0)):
+        run = Ranks(1, stopped, command, [*FIT, *options, *more], tmp_path / "data")
+        assert run.wait() == [code], run.printed()
+    assert untouched.wait() == [0], untouched.printed()
     assert_same_run(stopped, whole)
 
 
