@@ -48,7 +48,7 @@ class UEA(SequenceDataModule):
     """
 
     def __init__(self, name: str = "BasicMotions", root: str | os.PathLike[str] | None = None, **shared: Any) -> None:
-        if not re.fullmatch(r"\w+", name):
+        if not re.fullmatch(r"\w+", name, re.ASCII):
             raise ValueError(f"name must be that of a problem of the archive, such as BasicMotions, got {name!r}")
         self.name = name
         folder = f"uea/{name}"

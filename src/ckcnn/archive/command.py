@@ -15,7 +15,7 @@ from ckcnn.archive import output, results
 from ckcnn.archive.methods import METHODS, PADDED, missing_package
 from ckcnn.archive.problems import Problem, load, padded, within_reach
 from ckcnn.archive.results import Result
-from ckcnn.checks import check_choice
+from ckcnn.checks import check_choice, check_count
 from ckcnn.cli.arguments import Parser
 from ckcnn.datamodules.options import data_root
 from ckcnn.datamodules.uea import archive_problems
@@ -32,6 +32,7 @@ def main(argv: Sequence[str]) -> int:
     console = Console(soft_wrap=True, highlight=False)
     for method in options.methods:
         check_choice("--methods", method, METHODS)
+    check_count("--seeds", options.seeds)
     methods = [method for method in options.methods if not _is_missing(method, console)]
     problems = options.problems or (archive_problems() if options.all else within_reach(root))
     path = options.output / "archive.csv"
@@ -64,6 +65,8 @@ def main(argv: Sequence[str]) -> int:
                     markup=False,
                 )
     every = results.read(path)
+    if failures and not every:
+        raise ValueError("no problem could be read and no method ran on one, as said above; correct --problems")
     written = [str(place) for place in (path, *output.write(every, options.output))] if every else ["nothing"]
     console.print(f"written: {', '.join(written)}", markup=False)
     return int(failures > 0)

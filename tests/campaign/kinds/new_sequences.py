@@ -80,7 +80,7 @@ _MAKE: dict[str, dict[str, Callable[[random.Random], bytes]]] = {
         "header": lambda s: s.choice([b"", b"1,2,3\n", b"@data\n", b"@data\n\n\n", "@data\n1".encode("utf-16")]),
     },
     "wav": {
-        "fine": lambda s: _sound(s.choice([_STEPS, 1, 1000])),
+        "of another kind": lambda s: _sound(s.choice([_STEPS, 1, 1000])),  # the model is none of sound
         "cut": lambda s: _sound(1000)[: s.randrange(45, 2000)],
         "header": lambda s: s.choice([b"", b"RIFF", _sound()[: s.randrange(40)], s.randbytes(300)]),
         "channels": lambda s: _sound(channels=s.choice([2, 5])),
