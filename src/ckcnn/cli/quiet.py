@@ -19,6 +19,7 @@ _HARMLESS = (
     ".*isinstance.treespec, LeafSpec",  # between Lightning and torch
     ".*conditioned on metric .* which is not available",  # somebody trains without validation
     ".*is not resumable",  # our loader is
+    "You have overridden `on_before_batch_transfer` in `LightningModule` but",  # it checks batches of any data
     ".*It is recommended to use .self.log",  # values are computed over all processes already
 )
 
