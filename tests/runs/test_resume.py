@@ -20,7 +20,7 @@ from ckcnn.__main__ import main
 from ckcnn.runs import checkpoints, lock
 from ckcnn.runs.folder import RunFolder
 from ckcnn.runs.metrics_table import MetricsTable, read
-from tests.campaign.kills import Campaign, Settings
+from tests.campaign.kills import EXTRAS, SCHEDULES, Campaign, Settings
 from tests.ranks import Ranks, command
 
 EPOCHS = 4
@@ -465,6 +465,20 @@ def test_stopped_at_some_moments(campaign: Campaign, settings: Settings, moment:
 def test_stopped_at_every_moment(campaign: Campaign, settings: Settings, moment: str, number: signal.Signals) -> None:
     """Every schedule, also while gradients accumulate and workers read ahead."""
     assert campaign.aimed("every", settings, moment, number) == ""
+
+
+WAYS = [
+    *(Settings(name, 5, 1, 0, 1) for name in SCHEDULES),
+    *(Settings("plateau", 5, 3, 0, 1, name) for name in EXTRAS),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", WAYS, ids=lambda settings: f"{settings.schedule}, {settings.extra}")
+@pytest.mark.parametrize("moment", ["middle batch", "validation"])
+def test_every_way_to_train_resumes(campaign: Campaign, settings: Settings, moment: str) -> None:
+    """Classes of torch, coarse to fine, augmentation, clipping, validation within epochs, other precisions, metrics."""
+    assert campaign.aimed("way", settings, moment, signal.SIGTERM) == ""
 
 
 @pytest.mark.slow
