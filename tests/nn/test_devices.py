@@ -198,6 +198,11 @@ def run_everything(device: str, precision: torch.dtype | None = None) -> None:
                 torch.stack([result.float().sum() for result in results]).sum().backward()
 
 
+def test_everything_is_made_without_weights() -> None:
+    with torch.device("meta"):
+        assert all(parameter.is_meta for parameter in Everything().parameters())
+
+
 @pytest.mark.parametrize("device", ["cuda", "meta"])
 def test_nothing_leaves_the_device_and_nobody_waits(device: str) -> None:
     """Plain, with `dt`, lengths and centred kernels; time stamps are looked at by value where a batch comes in."""

@@ -73,7 +73,8 @@ class MAGNet(KernelNet):
         else:
             self.centre.uniform_(-reach, reach)
         for layer, gamma in enumerate(self.gamma):
-            gamma.copy_(torch.distributions.Gamma(6.0 / (layer + 1), 1.0).sample(gamma.shape))
+            shape = torch.tensor(6.0 / (layer + 1), device="cpu")  # no other device is sure to draw from this
+            gamma.copy_(torch.distributions.Gamma(shape, 1.0).sample(gamma.shape))
         if self.omega_0 is not None:
             self.frequency.uniform_(-1, 1).mul_(2 * math.pi * self.omega_0 * self.gamma)
         else:
