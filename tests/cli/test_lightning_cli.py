@@ -136,7 +136,7 @@ def test_stamps_are_refused_before_anything_is_written(
 def test_the_rate_of_training_must_be_known(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     message = failing(["test", "--config", "digits.yaml", "--data.train_dt=2", "--data.test_dt=4", *QUICK], capsys)
     assert message == (
-        "runs/digits/version_0 was trained with data.train_dt 1, now it is 2; give --data.train_dt 1, "
+        "runs/digits/version_0 was trained with data.train_dt 1, got 2; give --data.train_dt 1, "
         "or --ckpt_path runs/digits/version_0 without --config, which knows it"
     )
 
@@ -197,7 +197,7 @@ def test_the_memory_may_be_shorter_than_the_data(
     assert content["hyper_parameters"]["causal"] is False
     assert main(["test", "--ckpt_path=runs/digits/version_0"]) == 0
     message = failing([*FIT, *small, "--ckpt_path=last", "--model.causal=false"], capsys)
-    assert "was trained with model.horizon 20, now it is 64" in message
+    assert "was trained with model.horizon 20, got 64" in message
 
 
 @pytest.mark.parametrize("model", ["GRU", "LSTM", "TCN"])

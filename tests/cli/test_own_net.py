@@ -170,7 +170,7 @@ def test_a_run_resumes_as_if_it_had_not_been_stopped(here: Path, capsys: pytest.
     assert main([*words, "--trainer.callbacks+=own_nets.KillAt"]) == 143
     last = Path("runs/stopped/version_0/checkpoints/last.ckpt")
     assert checkpoints.load(last)["global_step"] == 5
-    assert "was trained with net own_nets.Pooled(width=6), now it is own_nets.Pooled(width=7); keep it" in failing(
+    assert "was trained with net own_nets.Pooled(width=6), got own_nets.Pooled(width=7); keep it" in failing(
         [*words, "--ckpt_path=last", "--model.net.width=7"], capsys
     )
     assert main([*words, "--ckpt_path=last"]) == 0

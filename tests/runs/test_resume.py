@@ -240,9 +240,9 @@ def test_a_run_that_was_good_enough_does_not_go_on(tmp_path: Path, monkeypatch: 
     [
         (
             "--model.omega_0=3",
-            "was trained with model.omega_0 50.0, now it is 3.0; keep it as it was to resume",
+            "was trained with model.omega_0 50.0, got 3.0; keep it as it was to resume",
         ),
-        ("--data.drop_rate=0.5", "was trained with data.drop_rate 0.0, now it is 0.5; keep it as it was to resume"),
+        ("--data.drop_rate=0.5", "was trained with data.drop_rate 0.0, got 0.5; keep it as it was to resume"),
         ("--model=GRU", "holds a CKCNN, not a GRU"),
     ],
 )
@@ -356,9 +356,9 @@ CYCLE = ["--model.schedule=one_cycle", "--trainer.limit_train_batches=3"]
         ([], 0, "runs/digits/version_0 is finished: it has 4 epochs, and --trainer.max_epochs is 4; leave out"),
         (["--trainer.max_epochs=2"], 0, "is finished: it has 4 epochs, and --trainer.max_epochs is 2"),
         (["--trainer.max_epochs=-1", "--trainer.max_steps=5"], 0, "is finished: it has 12 steps"),
-        (["--trainer.max_epochs=6"], 2, "started with trainer.max_epochs 4 and schedule one_cycle, now it is 6, and a"),
+        (["--trainer.max_epochs=6"], 2, "started with trainer.max_epochs 4 and schedule one_cycle, got 6, and a"),
         (["--trainer.max_epochs=6", "--data.num_workers=1"], 2, "a cycle cannot be extended or shortened"),
-        (["--model.dropout=0.7"], 2, "was trained with model.dropout 0.1, now it is 0.7"),
+        (["--model.dropout=0.7"], 2, "was trained with model.dropout 0.1, got 0.7"),
     ],
 )
 def test_nothing_changes_before_a_resume_is_accepted(

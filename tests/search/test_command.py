@@ -138,7 +138,7 @@ def test_the_same_command_goes_on(searched: Path, capsys: pytest.CaptureFixture[
         (["--storage=postgresql://me@127.0.0.1:1/x"], "cannot be used"),
         (["--ckpt_path=last"], "--ckpt_path=last is not for a search"),
         (["--trial=3"], "there is no option --trial=3; did you mean --trials?"),
-        (["--trials=none"], "--trials: must be a whole number from 1, got 'none'"),
+        (["--trials=none"], "--trials must be a whole number from 1, got 'none'"),
         (["--budget=soon"], "must be a time such as 90s, 30m, 2h or 1h30m, got 'soon'"),
         (["--model=GRU"], "GRU has no omega_0; name what to search with --space"),
         (["--data=Arrays", "--data.path=none.npz"], "none.npz"),
@@ -157,13 +157,13 @@ def test_mistakes(words: list[str], message: str, capsys: pytest.CaptureFixture[
     [
         (
             ["--config=copy_memory.yaml", "--space=model.learning_rate=2e-3,1e30"],
-            "made for preset digits, now it is copy_memory",
+            "created with preset digits, got copy_memory",
         ),
         (
             [*SEARCH[1:], "--model.dropout=0.3", "--space=model.learning_rate=2e-3,1e30"],
-            "made for model.dropout 0.1, now it is 0.3",
+            "created with model.dropout 0.1, got 0.3",
         ),
-        (SEARCH[1:], "made for --space"),
+        (SEARCH[1:], "created with --space"),
     ],
 )
 def test_a_study_that_was_made_for_something_else(

@@ -141,7 +141,7 @@ def _check_same_data(run: RunFolder, content: dict[str, Any], config: Any) -> No
     pairs |= {key: (options.get(key, DEFAULTS.get(key)), value) for key, value in (now.get("init_args") or {}).items()}
     for key, (old, new) in pairs.items():
         if key not in free and old != new:
-            raise ValueError(f"{run.path} was trained with data.{key} {old}, now it is {new}; {_WAYS_OUT}")
+            raise ValueError(f"{run.path} was trained with data.{key} {old}, got {new}; {_WAYS_OUT}")
 
 
 _STEPS = ("max_epochs", "max_steps", "limit_train_batches", "accumulate_grad_batches", "overfit_batches")
@@ -159,8 +159,8 @@ def check_same_cycle(choice: Choice, config: Any, model: SequenceModule) -> None
     for key in _STEPS:
         if key in before and before[key] != config.trainer[key]:
             raise ValueError(
-                f"{choice.run.path} was started with trainer.{key} {before[key]} and schedule {model.schedule}, now it "
-                f"is {config.trainer[key]}, and a cycle cannot be extended or shortened; {_WAYS_OUT}"
+                f"{choice.run.path} was started with trainer.{key} {before[key]} and schedule {model.schedule}, got "
+                f"{config.trainer[key]}, and a cycle cannot be extended or shortened; {_WAYS_OUT}"
             )
 
 
@@ -180,13 +180,13 @@ def check_same_model(choice: Choice, model: SequenceModule) -> None:
     for key, value in model.hparams.items():
         if key != "dt" and stored.get(key) != value:
             before = f"{choice.checkpoint} was trained with model.{key} {stored.get(key)}"
-            raise ValueError(f"{before}, now it is {value}; {_WAYS_OUT}")
+            raise ValueError(f"{before}, got {value}; {_WAYS_OUT}")
     settings = model.training_settings()
     trained = choice.content.get("training") or dict.fromkeys(settings)  # earlier versions had nothing to choose
     for key, value in settings.items():
         if trained.get(key) != value:
             old, new = (_in_words(named) for named in (trained.get(key), value))
-            raise ValueError(f"{choice.checkpoint} was trained with {key} {old}, now it is {new}; {_WAYS_OUT}")
+            raise ValueError(f"{choice.checkpoint} was trained with {key} {old}, got {new}; {_WAYS_OUT}")
 
 
 def _in_words(named: Any) -> str:
@@ -224,7 +224,7 @@ def check_state(choice: Choice, model: SequenceModule, callbacks: Sequence[Callb
     if averages != ("current_model_state" in content):
         before, now = ("without", "with") if averages else ("with", "without")
         raise ValueError(
-            f"{choice.checkpoint} was trained {before} an average of the weights (WeightAveraging), now it is {now}; "
+            f"{choice.checkpoint} was trained {before} an average of the weights (WeightAveraging), got {now}; "
             f"{_WAYS_OUT}"
         )
     try:
@@ -339,7 +339,7 @@ def _check_rate(choice: Choice, data: LightningDataModule) -> None:
     now = said_of(data, "train_dt")
     if trained != now:
         raise ValueError(
-            f"{choice.run.path} was trained with data.train_dt {trained}, now it is {now}; "
+            f"{choice.run.path} was trained with data.train_dt {trained}, got {now}; "
             f"give --data.train_dt {trained}, or --ckpt_path {choice.run.path} without --config, which knows it"
         )
 

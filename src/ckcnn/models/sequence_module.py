@@ -400,7 +400,7 @@ class SequenceModule(LightningModule):
             raise ValueError(f"schedule {self.schedule} needs an end: set --trainer.max_epochs, or --trainer.max_steps")
         if self.planned_steps not in (None, steps):
             raise ValueError(
-                f"the run was started with schedule {self.schedule} over {self.planned_steps} steps, now there are "
+                f"the run was started with schedule {self.schedule} over {self.planned_steps} steps, got "
                 f"{steps}, and a cycle cannot be extended or shortened; keep the epochs, the size of the batches and "
                 "the number of processes as they were, or leave out --ckpt_path to start a new run"
             )

@@ -59,7 +59,7 @@ def open_study(
     for key in dict.fromkeys([*question, *before]):
         if before.get(key) != question.get(key):
             raise ValueError(
-                f"the study {name} was made for {key} {_said(before.get(key))}, now it is {_said(question.get(key))}; "
+                f"the study {name} was created with {key} {_said(before.get(key))}, got {_said(question.get(key))}; "
                 "keep it as it was to resume, or start a new study with --name"
             )
     return study
