@@ -73,4 +73,4 @@ def test_checkpoints_hold_the_average_and_what_is_averaged(
     assert weights.keys() == trained.keys()
     assert not torch.equal(weights["net.head.weight"], trained["net.head.weight"])
     message = failing([*FIT, "--model.schedule=constant", "--ckpt_path=last", "--trainer.max_epochs=3"], capsys)
-    assert "was trained with an average of the weights (WeightAveraging), now it is without; keep it as it" in message
+    assert "was trained with an average of the weights (WeightAveraging), got without; keep it as it" in message
