@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 
 from ckcnn.__main__ import main
 from ckcnn.runs import checkpoints, lock
@@ -252,6 +254,24 @@ def test_other_settings_are_refused(
     monkeypatch.chdir(reference)
     assert main([*FIT, "--ckpt_path", "last", option]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_options_that_are_newer_than_a_run_had_their_defaults(
+    reference: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(reference / "runs", "runs")
+    config = LAST.parents[1] / "config.yaml"
+    settings = yaml.safe_load(config.read_text())
+    for name in ("augment", "schedule_dt"):  # of digits, and of all data modules
+        del settings["data"]["init_args"][name]
+    config.write_text(yaml.safe_dump(settings))
+    content = checkpoints.load(LAST)
+    del content["hyper_parameters"]["causal"]
+    checkpoints.save(content, LAST)
+    assert main([*FIT, "--ckpt_path", "last"]) == 0
+    assert main([*FIT, "--ckpt_path", "last", "--model.causal=false"]) == 2
+    assert "was trained with model.causal True, now it is False" in capsys.readouterr().err
 
 
 def test_a_truncated_checkpoint_is_refused_with_a_good_one(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -137,11 +139,19 @@ def _check_same_data(run: RunFolder, content: dict[str, Any], config: Any) -> No
     before = presets.load(run.config).get("data") or {}
     now = config.data
     pairs = {"class_path": (before.get("class_path"), now.class_path)}
-    options = before.get("init_args", {})  # without those that are newer than the run, which it had by default
-    pairs |= {key: (options.get(key, DEFAULTS.get(key)), value) for key, value in (now.get("init_args") or {}).items()}
+    module, _, name = now.class_path.rpartition(".")
+    options = _defaults(getattr(importlib.import_module(module), name)) | before.get("init_args", {})
+    pairs |= {key: (options.get(key), value) for key, value in (now.get("init_args") or {}).items()}
     for key, (old, new) in pairs.items():
         if key not in free and old != new:
             raise ValueError(f"{run.path} was trained with data.{key} {old}, got {new}; {_WAYS_OUT}")
+
+
+def _defaults(kind: type) -> dict[str, Any]:
+    """The defaults of a class: what a run had for options that are newer than it."""
+    signatures = [inspect.signature(cls.__init__) for cls in reversed(kind.__mro__) if "__init__" in vars(cls)]
+    entries = [entry for signature in signatures for entry in signature.parameters.values()]
+    return {entry.name: entry.default for entry in entries if entry.default is not entry.empty}
 
 
 _STEPS = ("max_epochs", "max_steps", "limit_train_batches", "accumulate_grad_batches", "overfit_batches")
@@ -173,7 +183,7 @@ def check_same_model(choice: Choice, model: SequenceModule) -> None:
     Raises:
         ValueError: if a setting differs; the message names it.
     """
-    stored = settings_of(choice.content, choice.checkpoint)
+    stored = _defaults(type(model)) | settings_of(choice.content, choice.checkpoint)
     if choice.content["model_class"] != type(model).__name__:
         old, new = choice.content["model_class"], type(model).__name__
         raise ValueError(f"{choice.checkpoint} holds a {old}, not a {new}; {_WAYS_OUT}")
