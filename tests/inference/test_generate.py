@@ -103,6 +103,8 @@ def test_command_writes_prompt_and_text(tmp_path: Path, capsys: pytest.CaptureFi
         (["--temperature", "nan"], "temperature must be 0"),
         (["--top_k", "0"], "top_k must lie in 1 ... 50"),
         (["--top_k", "51"], "top_k must lie in 1 ... 50"),
+        (["--seed", "-1"], "seed must lie in 0 ... 2**63 - 1, got -1"),
+        (["--seed", "9" * 30], "seed must lie in 0 ... 2**63 - 1"),
         (["--length", "0"], "length must be at least 1"),
         (["--length", "many"], "--length must be a whole number, got 'many'"),
         (["--colour", "red"], "there is no option --colour; see"),

@@ -194,6 +194,7 @@ def test_permuted_steps_must_all_be_there(tmp_path: Path) -> None:
         model.predict(np.zeros((1, 700)))
     with pytest.raises(ValueError, match="takes no time stamps"):
         model.predict(np.zeros((1, 784)), times=np.arange(784))
+    assert "times    not possible" in model.describe()
 
 
 def test_text(tmp_path: Path) -> None:
@@ -207,6 +208,7 @@ def test_text(tmp_path: Path) -> None:
     assert np.allclose(both[0, :, :7].sum(0), 1)
     with pytest.raises(ValueError, match="never seen the character 'Z'"):
         model.predict("Z")
+    assert "times    not possible" in model.describe()
 
 
 def test_stamped_models_need_stamps(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ class TextGenerator:
         Raises:
             ValueError: if an argument does not fit, before anything is written.
         """
-        _check(length, temperature, top_k, len(self.vocabulary))
+        _check(length, temperature, top_k, len(self.vocabulary), seed)
         return self._characters(self.encode(prompt), length, Sampler(temperature, top_k, seed))
 
     def _characters(self, tokens: Tensor, length: int, sampler: Sampler) -> Iterator[str]:
@@ -102,10 +102,12 @@ class Sampler:
         return torch.multinomial(odds, 1, generator=self.generator)
 
 
-def _check(length: int, temperature: float, top_k: int | None, characters: int) -> None:
+def _check(length: int, temperature: float, top_k: int | None, characters: int, seed: int) -> None:
     if length < 1:
         raise ValueError(f"length must be at least 1, the number of characters to write, got {length}")
     if not 0 <= temperature < math.inf:
         raise ValueError(f"temperature must be 0 (the likeliest character) or a positive number, got {temperature:g}")
     if top_k is not None and not 1 <= top_k <= characters:
         raise ValueError(f"top_k must lie in 1 ... {characters}, the characters that the network knows, got {top_k}")
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"seed must lie in 0 ... 2**63 - 1, got {seed}")

@@ -169,6 +169,11 @@ def raw_channels(trained: Preprocessing) -> int:
     return trained.channels if trained.features is None else 1
 
 
+def may_have_times(trained: Preprocessing) -> bool:
+    """Return whether sequences may have time stamps: text, cepstra and permuted steps have none."""
+    return not TASKS[trained.task].from_tokens and trained.features is None and trained.order is None
+
+
 def describe_channels(trained: Preprocessing) -> str:
     """Return the channels of a raw sequence, in words."""
     count = raw_channels(trained)
@@ -279,7 +284,7 @@ def _check_times(
         if trained.stamped:
             raise ValueError(f"the model was trained with time stamps; give times of shape {shape}")
         return None
-    if not takes_times or trained.features is not None or trained.order is not None:
+    if not (takes_times and may_have_times(trained)):
         raise ValueError("the model takes no time stamps; give x on a regular grid, without times")
     if dt != 1:
         raise ValueError(f"times hold the sampling step already; leave dt out, got dt={dt:g}")

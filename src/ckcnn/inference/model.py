@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ckcnn.datamodules.preprocessing import Preprocessing
-from ckcnn.inference.intake import Intake, describe_channels, take
+from ckcnn.inference.intake import Intake, describe_channels, may_have_times, take
 from ckcnn.inference.stream import ModelStream
 from ckcnn.tasks import TASKS
 
@@ -178,6 +178,7 @@ class TrainedModel:
         made = content.get("made_by") or {}
         name = (content.get("net") or {}).get("class_path") or content.get("model_class", type(self.net).__name__)
         size = sum(parameter.numel() for parameter in self.net.parameters())
+        times = self.takes_times and may_have_times(trained)
         names = [*self.classes[:10], *(["..."] if len(self.classes) > 10 else [])]
         lines = {
             "model": f"{name} with {size:,} parameters",
@@ -186,7 +187,7 @@ class TrainedModel:
             "takes": "text" if self.task.from_tokens else describe_channels(trained),
             "length": _describe_length(trained),
             "missing": f"as NaN, encoded as {trained.missing or 'zeros'}" if trained.knows_missing else "none",
-            "times": "needed" if trained.stamped else "possible" if self.takes_times else "not possible",
+            "times": "needed" if trained.stamped else "possible" if times else "not possible",
             "answers": self._describe_answers(names),
         }
         return "\n".join(f"{name:8} {text}" for name, text in lines.items())
