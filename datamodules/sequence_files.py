@@ -69,10 +69,19 @@ class Columns:
     required: Sequence[str] = ()
 
     def channels_of(self, names: Sequence[str]) -> list[str]:
-        """Return the channels of a table with these columns."""
-        if self.channels and set(self.channels) <= set(names):
-            return list(self.channels)
-        return [name for name in names if name not in (self.sequence, self.time, self.label, self.split)]
+        """Return the channels of a table with these columns: by name, or in their order if no name is known.
+
+        Raises:
+            ValueError: if only some of the known channels are there.
+        """
+        own = [name for name in names if name not in (self.sequence, self.time, self.label, self.split)]
+        spelled = {name.casefold(): name for name in own}
+        found = {name: name if name in own else spelled.get(name.casefold()) for name in self.channels}
+        there = [name for name in found.values() if name is not None]
+        if there and len(there) < len(found):
+            absent = ", ".join(name for name, column in found.items() if column is None)
+            raise ValueError(f"must have a column for each channel of training, got none for {absent}")
+        return there or own
 
 
 def read(
@@ -297,7 +306,10 @@ def _sequences(path: Path, chunks: Iterator[Any], column: str) -> Iterator[Any]:
 
 
 def _recording(path: Path, rows: Any, columns: Columns, name: str) -> Recording:
-    channels = columns.channels_of(list(rows.columns))
+    try:
+        channels = columns.channels_of(list(rows.columns))
+    except ValueError as error:
+        raise DataError(f"{path} {error}") from None
     try:
         x = np.ascontiguousarray(rows[channels].to_numpy(dtype=np.float64, na_value=np.nan).T)
         times = _stamps(rows[columns.time]) if columns.time in rows else None

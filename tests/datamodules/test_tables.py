@@ -132,6 +132,21 @@ def test_names_of_sequences_and_classes_are_texts(tmp_path: Path) -> None:
         tables.read_arrays(path)
 
 
+def test_channels_are_found_by_name(tmp_path: Path) -> None:
+    path, columns = tmp_path / "a.csv", Columns(channels=("left", "right"))
+    for names, expected in {
+        "right,other,left": [[3], [1]],
+        "Right,other,LEFT": [[3], [1]],
+        "u,v,w": [[1], [2], [3]],  # nothing is known of these
+    }.items():
+        path.write_text(f"{names}\n1,2,3\n")
+        (recording,) = read(path, columns)
+        assert recording.x.tolist() == expected
+    path.write_text("left,other\n1,2\n")
+    with pytest.raises(DataError, match=r"a.csv must have a column for each channel of training, got none for right"):
+        list(read(path, columns))
+
+
 def test_hidden_files_of_a_folder_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("v\n1\n2\n")
     (tmp_path / "._a.csv").write_bytes(b"\x00\x05")
