@@ -18,6 +18,7 @@ from torch import Tensor, nn
 import ckcnn
 from ckcnn import CKCNN
 from ckcnn.__main__ import main
+from ckcnn.datamodules.preprocessing import Preprocessing
 from ckcnn.inference.constant_conv import BlockConv, DepthwiseBlockConv, DepthwiseConv, DirectConv, SampledKernel
 from ckcnn.inference.export import Graph, export_model, export_network
 from ckcnn.nn import CKConv, CKNet, CKTextNet, DepthwiseCKConv
@@ -217,6 +218,16 @@ def test_pt2_needs_torch_alone(tmp_path: Path) -> None:
     files, scores, _ = torch.load(tmp_path / "y.pt")
     assert json.loads(files["ckcnn.json"])["length"] == 784
     assert (scores - net(x)).abs().max() < TOLERANCE
+
+
+@torch.no_grad()
+@pytest.mark.filterwarnings("ignore:The given buffer is not writable")
+def test_a_graph_may_take_every_5000th_sample(tmp_path: Path) -> None:
+    trained = Preprocessing("Arrays", "classification", channels=2, length=9, out_channels=4, batch_size=1)
+    net, x = make(9, norm="step"), torch.randn(1, 2, 30_000)
+    export_network(net, tmp_path / "model.pt2", "classification", dt=1 / 5000, trained=trained)
+    scores, _ = torch.export.load(tmp_path / "model.pt2").module()(x)
+    assert (scores - net(x[..., ::5000])).abs().max() < TOLERANCE
 
 
 def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:

@@ -316,7 +316,7 @@ def _check_packages(output: Path) -> None:
 
 @torch.no_grad()
 def _trace(graph: Graph, length: int | None) -> torch.export.ExportedProgram:
-    time = length or 3701  # any number that torch does not take for a special one
+    time = length or max(3701, 2 * graph.shortest + 1)  # any number that torch does not take for a special one
     signal = torch.zeros(3, time, dtype=torch.int64) if graph.tokens else torch.zeros(3, graph.in_channels, time)
     batch, sizes = torch.export.Dim("batch", min=1), dict[int, Any]()
     if length is None:
