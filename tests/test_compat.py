@@ -250,6 +250,28 @@ def test_a_module_knows_whether_it_has_a_trainer() -> None:
 
 
 @canary(
+    "lightning.use_hook_beside_data",
+    "Lightning warns of a data hook of the module in other words; users of `Trainer.fit` with a data module see it",
+)
+def test_a_data_hook_of_the_module_is_no_warning() -> None:
+    from pytorch_lightning import LightningDataModule
+    from pytorch_lightning.trainer.connectors.data_connector import _DataHookSelector
+
+    from ckcnn.compat.lightning import use_hook_beside_data
+
+    class Checks(LightningModule):
+        def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+            return batch
+
+    hooks = _DataHookSelector(Checks(), LightningDataModule())
+    with pytest.warns(UserWarning, match="have overridden `on_after_batch_transfer`"):
+        hooks.get_instance("on_after_batch_transfer")
+    use_hook_beside_data("on_before_batch_transfer")
+    Checks.on_before_batch_transfer = Checks.on_after_batch_transfer  # type: ignore[method-assign, assignment]
+    assert isinstance(hooks.get_instance("on_before_batch_transfer"), Checks)
+
+
+@canary(
     "lightning.stop_after_this_step",
     "Lightning no longer stops after a complete step when its flag for SIGTERM is set; "
     "ckcnn uses it to stop all processes after the same step and to resume with the next one",

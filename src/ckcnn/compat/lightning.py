@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pytorch_lightning import LightningModule, Trainer
 from pytorch_lightning.callbacks import Checkpoint
+from pytorch_lightning.trainer.connectors import data_connector
 
 
 class LateCallback(Checkpoint):
@@ -67,3 +68,14 @@ def attached_trainer(module: LightningModule) -> Trainer | None:
     Private: the attribute behind the property `trainer`, which raises where there is no trainer.
     """
     return module._trainer
+
+
+def use_hook_beside_data(hook: str) -> None:
+    """Let a module have a data hook and be trained with a data module, without a warning that says so.
+
+    Undocumented: the texts that Lightning has warned of already. It would call the hook of the module as we want it.
+    """
+    data_connector.warning_cache.add(
+        f"You have overridden `{hook}` in `LightningModule` but have passed in a `LightningDataModule`. It will use "
+        "the implementation from `LightningModule` instance."
+    )

@@ -19,7 +19,7 @@ from torchmetrics import Metric, MetricCollection
 
 import ckcnn
 from ckcnn.checks import check_choice, check_fraction, check_not_negative, is_number
-from ckcnn.compat.lightning import attached_trainer
+from ckcnn.compat.lightning import attached_trainer, use_hook_beside_data
 from ckcnn.compat.torchmetrics import restore
 from ckcnn.datamodules import SequenceBatch, SequenceDataModule
 from ckcnn.datamodules.loading import ResumableLoader
@@ -81,6 +81,7 @@ class SequenceModule(LightningModule):
         mode: Mode | None = None,
     ) -> None:
         super().__init__()
+        use_hook_beside_data("on_before_batch_transfer")
         _check_training(task, learning_rate, schedule, patience, decay)
         check_not_negative("weight_decay", weight_decay)
         check_fraction("label_smoothing", label_smoothing)
