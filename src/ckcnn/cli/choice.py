@@ -149,8 +149,8 @@ def _check_same_data(run: RunFolder, content: dict[str, Any], config: Any) -> No
 
 def _defaults(kind: type) -> dict[str, Any]:
     """The defaults of a class: what a run had for options that are newer than it."""
-    signatures = [inspect.signature(cls.__init__) for cls in reversed(kind.__mro__) if "__init__" in vars(cls)]
-    entries = [entry for signature in signatures for entry in signature.parameters.values()]
+    made = [vars(cls)["__init__"] for cls in reversed(kind.__mro__) if "__init__" in vars(cls)]
+    entries = [entry for function in made for entry in inspect.signature(function).parameters.values()]
     return {entry.name: entry.default for entry in entries if entry.default is not entry.empty}
 
 
