@@ -168,11 +168,7 @@ class SequenceModule(LightningModule):
         Raises:
             ValueError: if the batch is something else, such as a pair.
         """
-        if not isinstance(batch, SequenceBatch):
-            raise ValueError(
-                f"a data module yields SequenceBatch(x, y), got a {type(batch).__name__}; "
-                "from ckcnn.datamodules import SequenceBatch"
-            )
+        _check_batch(batch)
         return self(batch.x, dt=self.dt[split] * step, times=batch.times, lengths=batch.lengths)
 
     def penalty(self) -> Tensor | float:
@@ -181,6 +177,7 @@ class SequenceModule(LightningModule):
 
     def on_before_batch_transfer(self, batch: SequenceBatch, dataloader_idx: int) -> SequenceBatch:
         """What can only be checked by value is checked here, where the batch still is on the CPU."""
+        _check_batch(batch)
         if batch.lengths is not None:
             check_lengths(batch.lengths, len(batch.x), batch.x.shape[-1])
         return batch
@@ -553,6 +550,14 @@ def inference_settings(content: Mapping[str, Any]) -> dict[str, Any]:
 def inference_weights(content: Mapping[str, Any]) -> dict[str, Tensor]:
     """Return the weights of a stored model without those of a loss, which may be a user's own."""
     return {name: value for name, value in content["state_dict"].items() if not name.startswith("loss.")}
+
+
+def _check_batch(batch: object) -> None:
+    if not isinstance(batch, SequenceBatch):
+        raise ValueError(
+            f"a data module yields SequenceBatch(x, y), got a {type(batch).__name__}; "
+            "from ckcnn.datamodules import SequenceBatch"
+        )
 
 
 def _check_training(task: str, learning_rate: float, schedule: str, patience: int, decay: float) -> None:
