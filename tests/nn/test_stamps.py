@@ -20,7 +20,9 @@ from ckcnn.nn import (
     TimeGrid,
     irregular,
 )
-from ckcnn.nn.window import window
+from ckcnn.nn.band import choose_sigma
+from ckcnn.nn.positions import Memory
+from ckcnn.nn.window import profile, window
 from tests.nn import direct
 
 HORIZON = 120
@@ -128,6 +130,7 @@ def test_single_precision(causal: bool, calls: list[str]) -> None:
 
 KERNELS = {
     "siren": SMOOTH,
+    "default siren": Siren,
     "fast siren": partial(Siren, omega_0=100.0),
     "reference": partial(Siren, omega_0=30.0, init="reference"),
     "multiscale": partial(MultiscaleSiren, horizon=HORIZON),
@@ -243,6 +246,19 @@ def test_bad_options() -> None:
         make_layer(stamps="fast")
     with pytest.raises(ValueError, match=r"tolerance must lie in \(0, 1\)"):
         make_layer(tolerance=0.0)
+
+
+def test_an_evenly_filled_band_needs_a_finer_grid() -> None:
+    """Ramps and windows are so short because real kernels hold little of their highest frequencies."""
+    frequencies = torch.linspace(0, 1.4, 40, dtype=torch.float64)[:, None]
+    sigmas = []
+    for amplitudes in (profile(frequencies / 1.4, 1e-5), torch.ones_like(frequencies)):
+
+        def basis(lags: Tensor, amplitudes: Tensor = amplitudes) -> Tensor:
+            return (amplitudes * torch.cos(frequencies * lags + frequencies.square())).sum(0).expand(2, 1, -1)
+
+        sigmas.append(choose_sigma(basis, None, Memory(200), 1e-5))
+    assert sigmas == [1.0, 4.0]
 
 
 def test_the_window_has_no_later_side() -> None:

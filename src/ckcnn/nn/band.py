@@ -9,15 +9,38 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ckcnn.nn.positions import Memory
-from ckcnn.nn.window import BAND
+from ckcnn.nn.window import BAND, profile
 
 _PROBES = (2, 4, 8)  # samples of the kernel per training sample when its band is looked for
 # cells per training sample to choose from, for each of them
-_SIGMAS = ((1.0, 1.5, 2.0, 3.0, 4.0), (6.0, 8.0), (12.0, 16.0))
+_SIGMAS = ((1.0, 1.5, 2.0, 3.0), (4.0, 6.0), (8.0, 12.0))
 _SHARE = 0.3  # of the tolerance that frequencies above the band may take: most of them are carried as well
+_SLACK = 2.0  # of the profile within the band
+_MARGIN = 0.95  # of the band, because the kernels of some gradients are faster than those looked at
+_STEP = 1e-5  # of the size of parameters, for a difference quotient
+
+
+def exact_basis(basis: nn.Module, lags: Tensor) -> Tensor:
+    """A basis ``(L,) -> (K, L)`` in float64, and how it changes when its parameters move: ``(2, K, L)``.
+
+    Rounding errors have all frequencies and would hide how fast a kernel is. The gradients of parameters are sums over
+    the change.
+    """
+    state = {name: value.double() for name, value in basis.state_dict().items()}
+    moved = {name: _moved(value) for name, value in state.items()}
+    values, others = (torch.func.functional_call(basis, parameters, (lags,)) for parameters in (state, moved))
+    return torch.stack([values, (others - values) / _STEP])
+
+
+def _moved(values: Tensor) -> Tensor:
+    """Parameters a little further in a direction without a pattern, the same at every call."""
+    if not values.numel():
+        return values
+    direction = torch.arange(values.numel(), dtype=values.dtype, device=values.device).square().mul(2.4).sin()
+    return values + _STEP * values.abs().max() * direction.view(values.shape)
 
 
 def choose_sigma(
@@ -28,7 +51,7 @@ def choose_sigma(
     The energy of the kernel above a frequency is known from the spectra of its basis and the products of its read-out.
 
     Args:
-        basis: the basis functions ``(L,) -> (K, L)``, in float64.
+        basis: the basis functions and their change with the parameters, ``(L,) -> (2, K, L)``, in float64.
         weight: the read-out, ``(O, I, K)``, or None for one function a channel.
         memory: what the kernel sees.
         tolerance: relative error that is allowed.
@@ -42,16 +65,19 @@ def choose_sigma(
         taper = _taper(count, math.log(1 / tolerance) + 6)
         size = 2 ** math.ceil(math.log2(count))
         values = basis(lags)
-        spectrum = torch.fft.rfft(values * taper.to(values.device), size)  # (K, F)
+        spectrum = torch.fft.rfft(values * taper.to(values.device), size)  # (2, K, F)
         read_out = spectrum if gram is None else gram.to(spectrum.dtype) @ spectrum
-        energy = (spectrum.conj() * read_out).real.sum(0).clamp_min(0)
-        above = energy.flip(0).cumsum(0).flip(0)  # from each frequency on
-        widest = 2 * math.pi / size * probes  # rad per training sample between two frequencies
+        energy = (spectrum.conj() * read_out).real.sum(1).clamp_min(0)  # (2, F)
+        above = energy.flip(1).cumsum(1).flip(1)  # from each frequency on
+        shares = (above / above[:, :1].clamp_min(torch.finfo(torch.float64).tiny)).sqrt().amax(0)
+        frequencies = 2 * math.pi * probes / size * torch.arange(len(shares), device=shares.device)  # rad per sample
         blur = 2 * (math.log(1 / tolerance) + 6) * probes / count  # the taper's own
-        places = [min(len(above) - 1, math.floor((sigma * BAND + blur) / widest)) for sigma in sigmas]
-        shares = (above[places] / above[0].clamp_min(torch.finfo(torch.float64).tiny)).sqrt().tolist()
-        for sigma, share, place in zip(sigmas, shares, places, strict=True):
-            if share <= _SHARE * tolerance and place < len(above) - 1:
+        bands = _MARGIN * BAND * torch.tensor(sigmas, device=shares.device, dtype=shares.dtype)[:, None]
+        places = (frequencies - blur) / bands  # (S, F)
+        allowed = torch.where(places < 1, _SLACK * profile(places, tolerance), _SHARE * tolerance)
+        fits = (shares <= allowed).all(1).tolist()
+        for sigma, fit in zip(sigmas, fits, strict=True):
+            if fit and sigma * BAND + blur < math.pi * probes:
                 return sigma
     return None
 

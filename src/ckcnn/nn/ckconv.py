@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ckcnn.checks import check_choice, check_counts, check_fraction
+from ckcnn.nn.band import exact_basis
 from ckcnn.nn.checks import check_dt, check_horizon, check_signal
 from ckcnn.nn.continuous_kernel import ContinuousKernel
 from ckcnn.nn.functional import basis_conv, fft_conv, full_precision
@@ -188,11 +189,7 @@ class CKConv(nn.Module):
             return stamped_conv(x, grid, kernel, self.bias)
 
     def _exact_basis(self, lags: Tensor) -> Tensor:
-        """`_basis` in float64: rounding errors have all frequencies and would hide how fast a kernel is."""
-        basis = WindowedBasis(self)
-        state = {name: value.double() for name, value in basis.state_dict().items()}
-        exact: Tensor = torch.func.functional_call(basis, state, (lags.to(self.kernel_net.read_out.bias.device),))
-        return exact
+        return exact_basis(WindowedBasis(self), lags.to(self.kernel_net.read_out.bias.device))
 
     def _drop(self, kernel: Tensor) -> Tensor:
         return nn.functional.dropout(kernel, self.weight_dropout)

@@ -25,7 +25,8 @@ class ContinuousKernel:
         weight: their read-out, or None: then function ``k`` is the kernel of channel ``k``, and channels do not mix.
         dtype: of the convolution.
         dropout: of sampled kernel values, or None.
-        exact_basis: the basis in float64, without gradients, for a look at its spectrum.
+        exact_basis: the basis in float64 and how it changes with its parameters, ``(L,) -> (2, K, L)``, for a look at
+            their spectra.
         tolerance: relative error that is allowed for real-valued stamps; None to sum pair by pair.
     """
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ckcnn.checks import check_choice, check_counts
+from ckcnn.nn.band import exact_basis
 from ckcnn.nn.block import PointwiseConv
 from ckcnn.nn.checks import check_dt, check_horizon, check_signal
 from ckcnn.nn.ckconv import Stamps
@@ -185,11 +186,7 @@ class DepthwiseCKConv(nn.Module):
             return y if self.skip is None else y + self.skip[:, None].to(x.dtype) * x
 
     def _exact(self, lags: Tensor) -> Tensor:
-        """The kernels in float64, for a look at how fast they are."""
-        functions = _Functions(self)
-        state = {name: value.double() for name, value in functions.state_dict().items()}
-        exact: Tensor = torch.func.functional_call(functions, state, (lags,))
-        return exact
+        return exact_basis(_Functions(self), lags)
 
     def extra_repr(self) -> str:
         return f"{self.channels}, horizon={self.horizon}" + ("" if self.memory.causal else ", causal=False")
