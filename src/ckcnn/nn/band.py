@@ -39,8 +39,12 @@ def _moved(values: Tensor) -> Tensor:
     """Parameters a little further in a direction without a pattern, the same at every call."""
     if not values.numel():
         return values
-    direction = torch.arange(values.numel(), dtype=values.dtype, device=values.device).square().mul(2.4).sin()
-    return values + _STEP * values.abs().max() * direction.view(values.shape)
+    return values + _STEP * values.abs().max() * _direction(values.numel()).to(values.device).view(values.shape)
+
+
+@lru_cache(maxsize=64)
+def _direction(count: int) -> Tensor:
+    return torch.arange(count, dtype=torch.float64).square().mul(2.4).sin()
 
 
 def choose_sigma(
@@ -70,16 +74,22 @@ def choose_sigma(
         energy = (spectrum.conj() * read_out).real.sum(1).clamp_min(0)  # (2, F)
         above = energy.flip(1).cumsum(1).flip(1)  # from each frequency on
         shares = (above / above[:, :1].clamp_min(torch.finfo(torch.float64).tiny)).sqrt().amax(0)
-        frequencies = 2 * math.pi * probes / size * torch.arange(len(shares), device=shares.device)  # rad per sample
         blur = 2 * (math.log(1 / tolerance) + 6) * probes / count  # the taper's own
-        bands = _MARGIN * BAND * torch.tensor(sigmas, device=shares.device, dtype=shares.dtype)[:, None]
-        places = (frequencies - blur) / bands  # (S, F)
-        allowed = torch.where(places < 1, _SLACK * profile(places, tolerance), _SHARE * tolerance)
+        step = 2 * math.pi * probes / size  # rad per training sample between two frequencies
+        allowed = _allowed(len(shares), step, blur, sigmas, tolerance).to(shares.device)
         fits = (shares <= allowed).all(1).tolist()
         for sigma, fit in zip(sigmas, fits, strict=True):
             if fit and sigma * BAND + blur < math.pi * probes:
                 return sigma
     return None
+
+
+@lru_cache(maxsize=64)
+def _allowed(count: int, step: float, blur: float, sigmas: tuple[float, ...], tolerance: float) -> Tensor:
+    """The share of a kernel's norm that may lie from each frequency on, for each grid: ``(S, F)``."""
+    frequencies = step * torch.arange(count, dtype=torch.float64)
+    places = (frequencies - blur) / (_MARGIN * BAND * torch.tensor(sigmas, dtype=torch.float64)[:, None])
+    return torch.where(places < 1, _SLACK * profile(places, tolerance), _SHARE * tolerance)
 
 
 @lru_cache(maxsize=64)

@@ -57,10 +57,9 @@ def spread_conv(
     y = kernel.convolve(cells, parts.basis.to(x.dtype), parts.ahead)  # (B, O, M)
     y = y.mT.reshape(batch * spreading.cells, -1)
     y = _SparseSum.apply(y, read, spread)  # type: ignore[no-untyped-call]  # (B T, O)
-    for end, old, weight in ((parts.first, False, parts.first_weight), (window.edge, True, parts.last_weight)):
-        pairs = grid.near(memory, sigma, end, old, x.dtype)
-        if len(pairs):
-            y = _NearSum.apply(y, rows, weight, pairs)  # type: ignore[no-untyped-call]
+    ends = ((parts.first, False), (window.edge, True))
+    pairs = [grid.near(memory, sigma, end, old, x.dtype) for end, old in ends]
+    y = _NearSum.apply(y, rows, pairs, parts.first_weight, parts.last_weight)  # type: ignore[no-untyped-call]
     y = y.view(batch, length, -1).mT
     return y if parts.now is None else y + kernel.apply(parts.now, x * grid.newest.to(x.dtype)[:, None])
 
@@ -98,11 +97,12 @@ def _kernel_parts(kernel: ContinuousKernel, sigma: float, window: Window) -> _Ke
     now = torch.zeros(int(memory.causal), dtype=torch.float64)
     lags = torch.cat([cells.clamp(-memory.future, memory.past), newest, oldest, now])
     values = kernel.basis(lags)
-    on_grid, near, far, present = values.split([count, len(newest), len(oldest), len(now)], dim=1)
+    near, far, present = count, count + len(newest), len(lags) - len(now)  # where each begins
     cut = window.grid_cut_off(ahead, count, sigma * memory.future, last)
-    basis, ahead = _discrete(on_grid.double() * cut.to(values.device), memory.causal, ahead, window)
-    weights = [_near_weight(kernel, part, end) for part, end in ((near, first), (far, edge))]
-    return _KernelParts(basis, ahead, first, *weights, present[:, 0] if memory.causal else None)
+    basis, ahead = _discrete(values[:, :near].double() * cut.to(values.device), memory.causal, ahead, window)
+    first_weight = _near_weight(kernel, values[:, near:far], first)
+    last_weight = _near_weight(kernel, values[:, far:present], edge)
+    return _KernelParts(basis, ahead, first, first_weight, last_weight, values[:, present] if len(now) else None)
 
 
 def _discrete(samples: Tensor, causal: bool, ahead: int, window: Window) -> tuple[Tensor, int]:
@@ -140,43 +140,53 @@ class _NearSum(torch.autograd.Function):
     """``y + sum over pairs of (sum over q of  weight[q] @ x * term[q])``, tile by tile, made again when differentiated.
 
     Args of ``apply``:
-        y: ``(B T, O)`` to add to.
+        y: ``(B T, O)`` to add to, in place.
         x: ``(B T, I)``.
-        weight: ``(Q, I, O)``.
-        pairs: the tiles.
+        pairs: the tiles near either end.
+        weights: for each end ``(Q, I, O)``.
     """
 
     @staticmethod
-    def forward(ctx: Any, y: Tensor, x: Tensor, weight: Tensor, pairs: NearPairs) -> Tensor:
-        ctx.save_for_backward(x, weight)
+    def forward(ctx: Any, y: Tensor, x: Tensor, pairs: list[NearPairs], *weights: Tensor) -> Tensor:
+        ctx.save_for_backward(x, *weights)
         ctx.pairs = pairs
-        y, signal, read_out = y.clone(), _wide(x), _wide(weight, 1, 2)
-        for part in pairs.chunks(signal.shape[1]):
-            product = _seen(signal, pairs, part) @ read_out.flatten(0, 1)
-            y.index_add_(0, pairs.rows[part].flatten(), product[:, : y.shape[1]])
+        ctx.mark_dirty(y)
+        signal = _wide(x)
+        for end, weight in zip(pairs, weights, strict=True):
+            read_out = _wide(weight, 1, 2).flatten(0, 1)
+            for part in end.chunks(signal.shape[1]):
+                product = _seen(signal, end, part) @ read_out
+                y.index_add_(0, end.rows[part].flatten(), product[:, : y.shape[1]])
         return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (x, weight), pairs = ctx.saved_tensors, ctx.pairs
-        signal, read_out, wide_grad = _wide(x), _wide(weight, 1, 2), _wide(grad)
+        x, *weights = ctx.saved_tensors
+        signal, wide_grad = _wide(x), _wide(grad)
         grad_x = torch.zeros_like(signal) if ctx.needs_input_grad[1] else None
-        grad_weight = torch.zeros_like(read_out) if ctx.needs_input_grad[2] else None
-        for part in pairs.chunks(signal.shape[1]):
-            rows, columns = pairs.rows[part], pairs.columns[part]
-            some = wide_grad[rows.flatten()]  # (X R, O)
-            if grad_weight is not None:
-                grad_weight.flatten(0, 1).addmm_(_seen(signal, pairs, part).T, some)
-            if grad_x is not None:
-                back = (some @ read_out.flatten(0, 1).T).view(len(rows), -1, signal.shape[1])  # (X, R Q, I)
-                back = pairs.weights(part).mT @ back  # (X, S, I)
-                grad_x.index_add_(0, columns.flatten(), back.flatten(0, 1))
-        if grad_x is not None:
-            grad_x = grad_x[:, : x.shape[1]]
+        grad_weights = []
+        for end, weight, needed in zip(ctx.pairs, weights, ctx.needs_input_grad[3:], strict=True):
+            read_out = _wide(weight, 1, 2)
+            grad_weight = torch.zeros_like(read_out) if needed else None
+            _near_gradients(signal, wide_grad, end, read_out.flatten(0, 1), grad_x, grad_weight)
+            grad_weights.append(None if grad_weight is None else grad_weight[:, : weight.shape[1], : weight.shape[2]])
+        return grad, None if grad_x is None else grad_x[:, : x.shape[1]], None, *grad_weights
+
+
+def _near_gradients(
+    x: Tensor, grad: Tensor, pairs: NearPairs, weight: Tensor, grad_x: Tensor | None, grad_weight: Tensor | None
+) -> None:
+    """Adds to the gradients of a signal ``(B T, I)`` and of coefficients ``(Q, I, O)``, as far as they are wanted."""
+    for part in pairs.chunks(x.shape[1]):
+        columns = pairs.columns[part]
+        some = grad[pairs.rows[part].flatten()]  # (X R, O)
         if grad_weight is not None:
-            grad_weight = grad_weight[:, : weight.shape[1], : weight.shape[2]]
-        return grad, grad_x, grad_weight, None
+            grad_weight.flatten(0, 1).addmm_(_seen(x, pairs, part).T, some)
+        if grad_x is not None:
+            back = (some @ weight.T).view(len(columns), -1, x.shape[1])  # (X, R Q, I)
+            back = pairs.weights(part).mT @ back  # (X, S, I)
+            grad_x.index_add_(0, columns.flatten(), back.flatten(0, 1))
 
 
 def _wide(x: Tensor, *axes: int) -> Tensor:
