@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
             word = unknown[1].partition("=")[0]
             if not word.startswith("-"):
                 return f"{in_short(word)} is not expected here"
-            close = closest(word, self._option_string_actions)
+            close = closest(word, re.findall(r"--[\w.-]+", self.format_help()))
             return f"there is no option {word}{f' (did you mean {close}?)' if close else ''}"
         argument = re.fullmatch(r"argument (\S+?): (.*)", message, re.DOTALL)
         if argument is None:
