@@ -99,7 +99,7 @@ def test_it_is_tested_predicted_and_reported(here: Path, capsys: pytest.CaptureF
     capsys.readouterr()
     assert main(["report", "runs", "--output=report.html"]) == 0
     assert "left out" not in capsys.readouterr().err
-    with pytest.raises(ValueError, match="or of a data module of your own, which ckcnn predict without --input"):
+    with pytest.raises(ValueError, match="trained on a data module of your own, use ckcnn predict without --input"):
         ckcnn.load(RUN).predict(np.zeros((1, 8, 8)))
 
 

@@ -71,9 +71,9 @@ class TrainedModel:
         """
         if self.trained is None:
             raise ValueError(
-                f"{self.source} lacks what was done to raw values (statistics, channels, classes): it is of an earlier "
-                "version, for which you can pass the data module of the training, ckcnn.load(path, data=...), or of a "
-                "data module of your own, which ckcnn predict without --input and model.net(x) answer"
+                f"{self.source} lacks what was done to raw values (statistics, channels, classes). If it was written "
+                "by an earlier version, pass the data module of the training, ckcnn.load(path, data=...); if it was "
+                "trained on a data module of your own, use ckcnn predict without --input, or model.net(x)"
             )
         return self.trained
 

@@ -62,6 +62,7 @@ class OwnNet(SequenceModule):
         mode: whether a good value of it is large or small.
 
     Example:
+        >>> import torch
         >>> from torch import nn
         >>> from ckcnn import OwnNet
         >>> class Pool(nn.Module):
