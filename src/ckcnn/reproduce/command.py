@@ -105,7 +105,7 @@ def _parser() -> Parser:
 
 
 def _tables(options: argparse.Namespace, changes: Mapping[str, Any]) -> list[Table]:
-    """The tables that were asked for, or the part of them; mistakes are reported before anything is done."""
+    """Return the requested tables or parts of them; mistakes are reported before any work."""
     for name in options.tables:
         if name not in (*TABLES, "all"):
             raise ValueError(f"there is no table {name!r}; {nearest(name, (*TABLES, 'all'), 'tables')}")
@@ -134,7 +134,7 @@ def _tables(options: argparse.Namespace, changes: Mapping[str, Any]) -> list[Tab
 
 
 def _choices(tables: Sequence[Table], benchmarks: Sequence[str]) -> str:
-    """What can be asked for: of some benchmarks, if the tables have them."""
+    """List the valid names, restricted to some benchmarks if the tables have them."""
     cells = [cell for table in tables for cell in table.only(benchmarks, [], []).cells]
     if not cells:
         every = dict.fromkeys(cell.benchmark for table in tables for cell in table.cells)
@@ -212,7 +212,7 @@ def _reproduce(
 
 
 def _again(options: argparse.Namespace) -> list[str]:
-    """The options that the jobs of an array need, too."""
+    """Return the options that the jobs of an array need, too."""
     words = [f"--{name}={getattr(options, name)}" for name in ("seeds", "runs", "output")]
     words.append(f"--epochs-scale={options.epochs_scale:g}")
     for name in ("only", "rows", "columns", "overlays"):

@@ -1,4 +1,4 @@
-"""What a table of the paper is made of: cells, each a test of a training."""
+"""Tables of the paper as cells, each a test of a training."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Training:
 
     @property
     def name(self) -> str:
-        """What its runs are called, such as ``character_trajectories-train_dt=2``."""
+        """The name of its runs, such as ``character_trajectories-train_dt=2``."""
         return "-".join([self.preset, *self.overlays, *short_names(self.options)])
 
     def arguments(self) -> list[str]:
-        """Of ``ckcnn fit``."""
+        """Return its arguments for ``ckcnn fit``."""
         files = [word for name in (self.preset, *self.overlays) for word in ("--config", f"{name}.yaml")]
         return [*files, *(f"--{key}={value}" for key, value in self.options.items())]
 
@@ -89,7 +89,7 @@ class Table:
     all_cells: Sequence[Cell] = ()
 
     def only(self, benchmarks: Sequence[str], rows: Sequence[str], columns: Sequence[str]) -> Table:
-        """The part of it that is about some benchmarks, rows (or a word of several) and columns; none means all."""
+        """Return the part with these benchmarks, rows (or a word in them) and columns; empty means all."""
         whole = {cell.row for cell in self.cells}
         kept = [
             cell
@@ -120,7 +120,7 @@ class Table:
         return Table(name, f"{self.title}, with {' and '.join(words)}", cells, self.remark, all_cells)
 
     def trainings(self) -> list[Training]:
-        """The runs that its cells are of, each once."""
+        """Return the trainings of its cells, each once."""
         return list(dict.fromkeys(cell.training for cell in self.cells))
 
 

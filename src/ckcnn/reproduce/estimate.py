@@ -1,4 +1,4 @@
-"""How long trainings will take on this machine: measured in a few steps, or estimated from their sizes."""
+"""Estimate the time of trainings on this machine, from a few measured steps or from their sizes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Estimates:
             self.known = {}
 
     def seconds(self, job: Job) -> float:
-        """How long all epochs of a job take, if it does not stop early."""
+        """Return the time of all epochs of a job, if it does not stop early."""
         known = self.known.setdefault(self.machine, {})
         if self.measure or shape_of(job.settings) in known:
             return self._measured(job) * job.epochs
@@ -85,7 +85,7 @@ def by_size(settings: dict[str, Any]) -> float:
 
 
 def shape_of(settings: dict[str, Any]) -> str:
-    """Those of the settings that the time of an epoch depends on."""
+    """Return the settings that the time of an epoch depends on."""
     data = {"class_path": settings["data"]["class_path"], **settings["data"].get("init_args", {})}
     model = {"class_path": settings["model"]["class_path"], **settings["model"].get("init_args", {})}
     parts = [f"{name}={value}" for name, value in data.items() if name not in OPTIONS or OPTIONS[name].changes_time]
@@ -95,7 +95,7 @@ def shape_of(settings: dict[str, Any]) -> str:
 
 
 def seconds_per_epoch(arguments: list[str]) -> float:
-    """Of training and validation, from a few steps on random data of the right shape."""
+    """Return the seconds of an epoch with its validation, from a few steps on random data."""
     made = Rehearsal("fit", arguments)
     data, model = cast(SequenceDataModule, made.datamodule), made.model.train()  # of a preset
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
@@ -121,7 +121,7 @@ def batches(data: SequenceDataModule) -> float:
 
 
 def random_batch(data: SequenceDataModule) -> SequenceBatch:
-    """Numbers in the shape of a batch."""
+    """Return random data in the shape of a batch."""
     size, length = data.batch_size, round(data.horizon / data.dt["train"])
     task = TASKS[data.task]
     if task.from_tokens:

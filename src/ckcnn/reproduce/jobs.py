@@ -1,4 +1,4 @@
-"""A training with a seed: where its run lies, how far it is, and what its tests gave."""
+"""A training with a seed: its run folder, its progress and its results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Job:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """What the preset and the options say."""
+        """The merged settings of preset and options."""
         names = [f"{name}.yaml" for name in (self.training.preset, *self.training.overlays)]
         return presets.settings(names, self.training.options)
 
@@ -44,12 +44,12 @@ class Job:
 
     @property
     def epochs(self) -> int:
-        """The epochs that it may take."""
+        """The maximum number of epochs."""
         return max(1, round(self.scale * self.planned))
 
     @property
     def name(self) -> str:
-        """Of its run; one that is cut short has another name."""
+        """The name of its run; a run with fewer epochs has another name."""
         short = f"-epochs={self.epochs}" if self.epochs < self.planned else ""
         return f"{self.training.name}{short}-seed={self.seed}"
 
@@ -60,12 +60,12 @@ class Job:
         return ["fit", *self.training.arguments(), *cut, *place]
 
     def run(self) -> Run | None:
-        """Its run, if it was begun."""
+        """Its run, if it has started."""
         folders = [folder for folder in RunFolder.all(self.runs / self.name) if folder.config.is_file()]
         return Run.read(folders[-1]) if folders else None
 
     def is_finished(self, run: Run) -> bool:
-        """Whether all epochs are done, or training has stopped because it was good enough or no longer improved."""
+        """Whether all epochs are done, or training stopped early by its own criterion."""
         if len(run.epochs) >= self.epochs:
             return True
         if not run.folder.last.is_file():
@@ -73,7 +73,7 @@ class Job:
         return checkpoints.why_finished(checkpoints.load(run.folder.last), None, -1) is not None
 
     def is_short(self, run: Run) -> bool:
-        """Whether more epochs were planned than it could take; not if it stopped by itself before its last one."""
+        """Whether the run has fewer epochs than planned and did not stop by its own criterion."""
         done = len(run.epochs)
         return done < self.planned and (done >= self.epochs or not self.is_finished(run))
 

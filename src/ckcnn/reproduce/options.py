@@ -10,7 +10,7 @@ from ckcnn.presets import plain_value
 
 
 def split_options(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Settings of model and data, which make other trainings with names of their own, and all other options.
+    """Split options into settings of model and data, which name another training, and the rest.
 
     Example:
         >>> split_options(["--model.omega_0", "30", "--data.root=/data", "--trainer.devices=2"])

@@ -1,4 +1,4 @@
-"""The tables that come out: what the paper has, what we have, and how we got it, as Markdown and CSV."""
+"""Result tables as Markdown and CSV: the paper's results, ours, and the runs behind them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SOLVED = {"solved": "✓", "not solved": "✗"}
 
 @dataclass(frozen=True)
 class Figure:
-    """What one run gave for a cell."""
+    """The result of one run for a cell."""
 
     value: float
     seed: int
@@ -36,7 +36,7 @@ class Figure:
 
 
 def collect(table: Table, jobs: Sequence[Job]) -> list[tuple[Cell, list[Figure]]]:
-    """What there is for each cell of a table, seed by seed; of cells that are not asked for, those with a run."""
+    """Return the results of each cell and seed; of cells that were not requested, those with a run."""
     whole = table.whole()
     wanted = set(whole.trainings())
     runs = [(job, run) for job in jobs if job.training in wanted and (run := _readable(job)) is not None]
@@ -55,7 +55,7 @@ def collect(table: Table, jobs: Sequence[Job]) -> list[tuple[Cell, list[Figure]]
 
 
 def _readable(job: Job) -> Run | None:
-    """Its run; another process may be writing a file of it at this moment."""
+    """Return its run; another process may be writing its files at this moment."""
     try:
         return job.run()
     except ValueError:
@@ -73,7 +73,7 @@ def write(table: Table, jobs: Sequence[Job], folder: Path) -> list[Path]:
 
 
 def rows(found: Sequence[tuple[Cell, Sequence[Figure]]]) -> list[dict[str, Any]]:
-    """One row for each cell and run; cells without a run are there, too."""
+    """Return one row per cell and run, including cells without a run."""
     made = []
     for cell, figures in found:
         facts = {"row": cell.row, "column": cell.column, "metric": cell.metric, "paper": _paper(cell)}
@@ -121,7 +121,7 @@ def _ours(cell: Cell, figures: Sequence[Figure]) -> str:
 
 
 def _mark(cell: Cell) -> str:
-    """What the paper has, as it is written below ours."""
+    """Return the paper's result, formatted like ours."""
     return "-" if cell.solved is None and cell.paper is None else _SOLVED.get(_paper(cell), _paper(cell))
 
 
@@ -143,7 +143,7 @@ def _paper(cell: Cell) -> str:
 
 
 def _legend(found: Sequence[tuple[Cell, Sequence[Figure]]]) -> list[str]:
-    """What the words in the table mean, as a paragraph; nothing if there is nothing to explain."""
+    """Return a paragraph that explains the words in the table, or an empty text."""
     seeds = max((len(figures) for _, figures in found), default=0)
     words = [f"Mean ± standard deviation of up to {seeds} seeds."] if seeds > 1 else []
     if any(figure.short for _, figures in found for figure in figures):

@@ -1,4 +1,4 @@
-"""Does the work: trains and tests what is missing, several runs side by side, until it is done or has to stop."""
+"""Train and test the missing runs, several side by side, until done or stopped."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Runner:
     failures: dict[str, str] = field(default_factory=dict)
 
     def run(self, jobs: Sequence[Job]) -> None:
-        """Work until everything is done or it is time to stop; failures of single jobs are noted."""
+        """Run until everything is done or it is time to stop; record failures of single jobs."""
         waiting: queue.SimpleQueue[tuple[int, Job]] = queue.SimpleQueue()
         for number, job in enumerate(jobs, 1):
             waiting.put((number, job))
@@ -101,7 +101,7 @@ class Runner:
             self.tell(f"{title}: {outcome(run, cells)}")
 
     def _command(self, words: Sequence[str], job: Job, share: Mapping[str, str], to_the_end: bool = False) -> str:
-        """Run a command of ``ckcnn``; return why it failed, or nothing, also if it was stopped and can be resumed."""
+        """Run a ``ckcnn`` command; return why it failed, or None if it succeeded or can be resumed."""
         log: Path = job.runs / job.name / "log.txt"
         process = CommandProcess.start([*words, *self.others], log, {**alone(os.environ), **share}, self.threads)
         try:
@@ -119,7 +119,7 @@ class Runner:
 
 
 def outcome(run: Run, cells: Sequence[Cell]) -> str:
-    """What a run gave at the rate that it was trained at, or at the first of the others, beside the paper's result."""
+    """Return a run's result at its training rate, or at the first other rate, beside the paper's."""
     cell = next((cell for cell in cells if cell.step == cell.training_step), cells[0])
     test = result_of(run, cell)
     ours = None if test is None else test["metrics"].get(f"test/{cell.metric}")

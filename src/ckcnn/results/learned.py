@@ -1,4 +1,4 @@
-"""What a run has learned: the network of its best checkpoint, and the kernels that are worth looking at."""
+"""The network of a run's best checkpoint, and its learned kernels."""
 
 # O out channels, I in channels, L lags
 

@@ -1,4 +1,4 @@
-"""What a run is judged by: said by the run itself, or known from its metrics if an earlier version wrote it."""
+"""The metric that a run is ranked by: recorded in the run, or inferred for earlier versions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def known_metric(names: Iterable[str]) -> str | None:
 
 
 def known_mode(name: str | None) -> Mode:
-    """Return whether a good value of a metric is large or small; of one that no task has, take it for large."""
+    """Return whether larger or smaller is better; unknown metrics count as larger is better."""
     from ckcnn.tasks import MONITORED
 
     return MONITORED.get((name or "").rpartition("/")[2], "max")

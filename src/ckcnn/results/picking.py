@@ -1,4 +1,4 @@
-"""The run, the search or the pair of runs that is meant, out of everything in a folder."""
+"""Pick a run, a search or a pair of runs from a folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLACES = ("name", "runs", "ckpt_path")  # settings that say where a run lies, n
 
 
 def pick_run(found: Results, name: str = "", tested: bool = True) -> Run:
-    """The run that was written to last.
+    """Return the run that was modified last.
 
     Args:
         found: what `load` has found.
@@ -33,7 +33,7 @@ def pick_run(found: Results, name: str = "", tested: bool = True) -> Run:
 
 
 def pick_search(found: Results, name: str = "") -> Search:
-    """The search that was written to last, of all or of those with a name.
+    """Return the search that was modified last, optionally among those with a name.
 
     Raises:
         ValueError: if there is none with a complete trial; the message says what to do.
@@ -86,12 +86,12 @@ def _last_epoch(run: Run) -> int:
 
 
 def _written(path: Path) -> int:
-    """When a file was last written; 0 if there is none."""
+    """Return when a file was last modified; 0 if it does not exist."""
     return path.stat().st_mtime_ns if path.is_file() else 0
 
 
 def _but(config: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """All settings but one and those that say where a run lies."""
+    """Return all settings except one and except the location of the run."""
     part, _, name = key.partition(".")
     others = {setting: value for setting, value in config.items() if setting not in _PLACES}
     group = dict(others.get(part) or {})

@@ -60,7 +60,7 @@ class Run:
 
     @property
     def preset(self) -> str:
-        """What it is a run of."""
+        """The benchmark or preset of the run."""
         return str(self.config.get("name") or self.folder.path.absolute().parent.name)
 
     @property
@@ -71,7 +71,7 @@ class Run:
 
     @property
     def benchmark(self) -> str:
-        """The data that it is about, such as ``CopyMemory, length 200``, however it is sampled or augmented."""
+        """The data set, such as ``CopyMemory, length 200``, whatever its sampling rate or augmentation."""
         data = self.config.get("data") or {}
         own = {name: value for name, value in (data.get("init_args") or {}).items() if name not in OPTIONS}
         own.pop("augment", None)  # it changes training alone
@@ -210,7 +210,7 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 
 
 def _check_config(config: Mapping[str, Any], path: Path) -> None:
-    """Check the settings that runs are compared by, in files that somebody may have changed."""
+    """Check the settings used to compare runs, because files may have been edited."""
     for key, least in (("data.train_dt", 1.0), ("data.drop_rate", 0.0)):
         value = presets.value_of(config, key)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= least):
@@ -225,7 +225,7 @@ def _epochs(path: Path) -> list[dict[str, float]]:
 
 
 def _tests(path: Path) -> list[dict[str, Any]]:
-    """All tests in a ``results.json``, checked as far as they are used."""
+    """Return all tests in a ``results.json``, with the fields in use checked."""
     if not path.is_file():
         return []
     try:

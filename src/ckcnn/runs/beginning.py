@@ -1,4 +1,4 @@
-"""What a run writes when training starts, and not before: until then it may still be refused."""
+"""Write to the run folder only when training starts, because the run may still be refused until then."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ckcnn.runs.folder import RunFolder
 
 
 class LateTensorBoard(TensorBoardLogger):
-    """TensorBoard's logger, which writes nothing before `begin`, and no more after a write has failed.
+    """A TensorBoard logger that writes nothing before `begin`, and stops after a failed write.
 
     What it writes is in ``metrics.csv`` too, so a full disk ends a run when a checkpoint does not fit, not before.
     """

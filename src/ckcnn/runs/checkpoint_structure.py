@@ -1,4 +1,4 @@
-"""What a checkpoint must look like before anything uses it: a file from elsewhere may hold any plain values."""
+"""Checks of the structure of a checkpoint, made before anything uses it; a foreign file may hold anything."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _check_kinds(content: Mapping[str, Any], path: Path) -> None:
 
 
 def _kind(value: Any) -> str:
-    """The kind of a value that should have been different."""
+    """Return the type name of an unexpected value."""
     if isinstance(value, Mapping):
         return "other values by name"
     kinds = {bool: "a truth value", int: "a number", float: "a number", str: "a text", list: "a list"}

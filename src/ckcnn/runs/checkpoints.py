@@ -26,7 +26,7 @@ def save(checkpoint: dict[str, Any], path: Path) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read a checkpoint onto the CPU; one of an earlier version of ckcnn as this version would have written it.
+    """Load a checkpoint onto the CPU, converted to the current format if an earlier version wrote it.
 
     Raises:
         ValueError: if there is none, or it is broken; the message names the newest other one that is whole.
@@ -93,7 +93,7 @@ def _with_divided_callbacks(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    """What is no mapping is left to those who check it when they use it."""
+    """Return the value if it is a mapping, else an empty one; whoever uses it checks it."""
     return value if isinstance(value, Mapping) else {}
 
 

@@ -1,4 +1,4 @@
-"""How long an epoch takes, also if it was interrupted."""
+"""The duration of an epoch, including the time before an interruption."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 
 
 class EpochClock(Callback):
-    """Measures an epoch; of one that was interrupted and resumed, both parts count."""
+    """Measure an epoch; if it was interrupted and resumed, add up both parts."""
 
     def __init__(self) -> None:
         self.started = time.monotonic()
@@ -26,11 +26,11 @@ class EpochClock(Callback):
         self.started = time.monotonic()
 
     def interrupt(self) -> None:
-        """Keep what was spent on this epoch for the checkpoint that the run will resume from."""
+        """Store the time spent on this epoch in the checkpoint that the run will resume from."""
         self.spent = self.seconds()
 
     def reset(self) -> None:
-        """Forget what was spent, because the epoch is complete."""
+        """Reset the clock, because the epoch is complete."""
         self.spent = 0.0
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a run reports of each epoch: a row in ``metrics.csv`` and a line for people and the logs of a cluster."""
+"""The report of each epoch: a row in ``metrics.csv``, and a line for the terminal or a cluster's log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class EpochLog(LateCallback):
         self.table = MetricsTable(run.metrics)
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Drop the rows of epochs that the checkpoint does not know of; they will be trained again."""
+        """Drop the rows of epochs after the checkpoint; they will be trained again."""
         self.table = MetricsTable(self.run.metrics, trainer.global_step)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:

@@ -1,4 +1,4 @@
-"""Run folders, ``runs/<name>/version_<n>``: what lies where, and which one a command means."""
+"""Run folders, ``runs/<name>/version_<n>``: their layout, and how a command finds one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RunFolder:
 
     @property
     def results(self) -> Path:
-        """What the tests of the run gave."""
+        """The results of the run's tests."""
         return self.path / "results.json"
 
     @property
@@ -55,7 +55,7 @@ class RunFolder:
         return int(self.path.name.removeprefix("version_"))
 
     def best_of(self, epoch: int) -> Path:
-        """Where the checkpoint of an epoch lies while it is the best one."""
+        """Return the path of the best checkpoint for an epoch."""
         return self.checkpoints / f"best-{epoch:03d}.ckpt"
 
     def best(self) -> Path | None:
@@ -78,13 +78,13 @@ class RunFolder:
         return self.last.is_file() or self.best() is not None
 
     def remove(self) -> None:
-        """Remove the folder with all that is in it, and what was made around it, as far as it is empty."""
+        """Remove the folder and its content, and the parent folders made for it if they are empty."""
         shutil.rmtree(self.path, ignore_errors=True)
         _remove_empty(self.made or (self.path.parent,))
 
     @staticmethod
     def of(path: Path) -> RunFolder | None:
-        """The run that a file or folder belongs to, whatever the folder is called."""
+        """Return the run that a file or folder belongs to, whatever the name of the folder."""
         for folder in (path, path.parent, path.parent.parent):
             if _is_run(folder):
                 return RunFolder(folder)
@@ -109,7 +109,7 @@ class RunFolder:
 
     @staticmethod
     def create(parent: Path) -> RunFolder:
-        """A new folder, also when several processes ask at the same time.
+        """Create a new folder; safe if several processes ask at the same time.
 
         Raises:
             ValueError: if `parent` cannot be a folder.
@@ -136,7 +136,7 @@ class RunFolder:
 
 
 def check_name(name: str, option: str = "--name") -> str:
-    """Return the name of runs if it is one: a folder in that of all runs, or below it, never outside.
+    """Return a valid run name: a folder inside the folder of all runs, at any depth.
 
     Raises:
         ValueError: if it is none.
@@ -151,7 +151,7 @@ def check_name(name: str, option: str = "--name") -> str:
 
 
 def _remove_empty(folders: Sequence[Path]) -> None:
-    """Remove folders, innermost first, as far as they are there and empty."""
+    """Remove folders that exist and are empty, innermost first."""
     for folder in folders:
         with contextlib.suppress(OSError):
             folder.rmdir()

@@ -18,7 +18,7 @@ _held: dict[Path, int] = {}
 
 
 def hold(run: RunFolder) -> None:
-    """Keep other processes from training in a run folder until this process ends, in whatever way, or releases it.
+    """Lock a run folder against training by other processes, until this process ends or releases it.
 
     The lock is one of the process, on an empty file in the folder: the workers that a process starts do not have it, so
     none of them keeps it when the process dies. Who only reads a run asks for no lock.
@@ -45,7 +45,7 @@ def hold(run: RunFolder) -> None:
 
 
 def release() -> None:
-    """Let others train in the run folders of this process."""
+    """Release all run folders that this process has locked."""
     while _held:
         os.close(_held.popitem()[1])
 

@@ -12,7 +12,7 @@ from ckcnn.files import replacing
 
 
 class MetricsTable:
-    """A table in a file, rewritten for each row and renamed into place: nobody ever finds half of it.
+    """A table in a file, rewritten for each row and renamed into place, so no reader sees half of it.
 
     Args:
         path: the file.
@@ -23,7 +23,7 @@ class MetricsTable:
         self.path, self.rows = path, [row for row in read(path) if _step(row, path) <= steps]
 
     def append(self, row: dict[str, Any]) -> None:
-        """Add a row; it may have columns that earlier ones have not."""
+        """Add a row, which may have new columns."""
         self.rows.append(row)
         write(self.path, self.rows)
 
@@ -49,7 +49,7 @@ def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The rows of a table; none if there is no file.
+    """Return the rows of a table; an empty list if the file does not exist.
 
     Raises:
         ValueError: if it is no table.

@@ -9,7 +9,7 @@ Mode = Literal["max", "min"]
 
 
 def rank(value: float, loss: float, mode: Mode) -> tuple[float, float]:
-    """Return a sort key: the smaller, the better.
+    """Return a sort key; smaller is better.
 
     Of equally good epochs the one with the smaller validation loss is better, as in the authors' code: on a small
     validation set many epochs are equally good. What is not a number is worse than any number.

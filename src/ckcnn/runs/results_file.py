@@ -1,4 +1,4 @@
-"""What a test gives: a small table, and ``results.json`` in the run folder."""
+"""The output of a test: a small table, and ``results.json`` in the run folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write(run: RunFolder, result: dict[str, Any]) -> None:
 
 
 def _known(path: Path) -> list[dict[str, Any]]:
-    """The tests in a file; one that holds something else is kept under another name, so that no new test is lost."""
+    """Return the tests in a file; an unreadable file is renamed, so that no new test is lost."""
     if not path.exists():
         return []
     try:
@@ -53,7 +53,7 @@ def describe(
     data: Any,
     facts: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Everything to know about a test: the results, what was tested, on which data, with what."""
+    """Return the full record of a test: results, checkpoint, data and versions."""
     inside = choice.checkpoint.is_relative_to(run.path)
     return {
         "metrics": dict(metrics),
@@ -80,7 +80,7 @@ def describe(
 
 
 def provenance() -> dict[str, Any]:
-    """Where and with what a result was made."""
+    """Return the machine and the versions that produced a result."""
     packages = ("torch", "pytorch-lightning", "torchmetrics")
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -92,7 +92,7 @@ def provenance() -> dict[str, Any]:
 
 
 def machine() -> str:
-    """The processors that a result was made with."""
+    """Return the name of the processor and the number of cores."""
     if torch.cuda.is_available():
         return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
     listed = Path("/proc/cpuinfo")
@@ -101,7 +101,7 @@ def machine() -> str:
 
 
 def git_commit() -> str | None:
-    """The commit of the sources, with a ``+`` if they were changed since; None outside a git checkout."""
+    """Return the git commit of the sources, with ``+`` if they have changes; None outside a checkout."""
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()

@@ -1,4 +1,4 @@
-"""What SIGTERM does to a run: it completes its step, saves, and asks the cluster to be run again."""
+"""On SIGTERM, a run completes its step, saves a checkpoint and asks the cluster to requeue it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ckcnn.runs.requeue import requeue
 
 
 class StopOnSigterm(Callback):
-    """Notes SIGTERM and stops all processes after the same step, whichever of them got it, so they can save together.
+    """Stop all processes after the same step if any of them receives SIGTERM, so they save together.
 
     One process stops after the step at hand, several of them within about two seconds.
 
@@ -64,7 +64,7 @@ class StopOnSigterm(Callback):
             stop_after_this_step(trainer)  # when the epoch is saved
 
     def _is_agreed(self, trainer: Trainer, module: LightningModule, due: bool) -> bool:
-        """Whether any process got the signal; several of them ask each other only if it is due."""
+        """Return whether any process received the signal; processes communicate only when it is due."""
         if trainer.world_size == 1:
             return self.asked
         if due:

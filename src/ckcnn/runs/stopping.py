@@ -1,4 +1,4 @@
-"""When work that takes long ends before it is done: a budget of time, Ctrl-C, or SIGTERM."""
+"""Stop long work early: after a time budget, on Ctrl-C or on SIGTERM."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "stopped by SIGTERM"}
 
 @dataclass
 class Stop:
-    """Whether everything is to end, and why."""
+    """Whether to stop everything, and the reason."""
 
     deadline: float = math.inf
     reason: str = ""
 
     @classmethod
     def after(cls, budget: float) -> Stop:
-        """When a budget of seconds is used up, but for what ending takes."""
+        """Return when the budget ends, minus the time that stopping takes."""
         return cls(time.monotonic() + max(0.0, budget - _TO_SAVE))
 
     def now(self) -> bool:
-        """Whether everything that runs is to stop."""
+        """Whether all running work should stop."""
         if not self.reason and time.monotonic() > self.deadline:
             self.reason = "the budget is used up"
         return bool(self.reason)
 
     def exit_code(self) -> int:
-        """What a shell reports of the signal, or 0; after SIGTERM, SLURM is asked to run the job again."""
+        """Return the exit code for the signal, or 0; after SIGTERM, ask SLURM to requeue the job."""
         if self.reason == _SIGNALS[signal.SIGTERM]:
             requeue()
             return 128 + signal.SIGTERM
@@ -46,7 +46,7 @@ class Stop:
 
 @contextmanager
 def signals(stop: Stop) -> Iterator[None]:
-    """Make Ctrl-C and SIGTERM end the work in order: what runs saves its work and resumes next time."""
+    """Make Ctrl-C and SIGTERM stop the work cleanly: running trainings save and can resume."""
 
     def note(number: int, frame: FrameType | None) -> None:
         stop.reason = _SIGNALS[signal.Signals(number)]

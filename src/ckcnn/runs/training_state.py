@@ -1,4 +1,4 @@
-"""What a checkpoint brings besides weights, compared with what the run would have made itself.
+"""Compare the training state in a checkpoint with the state that the run would create itself.
 
 Optimizers, schedules, loops and callbacks take what they are given: a moment of another shape makes the fused optimizer
 write beyond its memory, and a schedule replaces its own methods. So everything must have the keys, types and shapes
@@ -26,11 +26,11 @@ _PROGRESS = ("ready", "started", "processed", "completed")
 
 
 class StateError(ValueError):
-    """Something in a checkpoint is not what the run needs; the message names it."""
+    """The checkpoint does not fit the run; the message names the part."""
 
 
 def check_weights(module: nn.Module, stored: Any) -> None:
-    """The weights have the names, shapes and kinds of those of the module.
+    """Check that the weights have the names, shapes and types of the module's.
 
     Raises:
         StateError: if they have not.
@@ -39,10 +39,10 @@ def check_weights(module: nn.Module, stored: Any) -> None:
 
 
 def check_average(module: nn.Module, content: Mapping[str, Any]) -> None:
-    """Where the weights are averages, those that training resumes with are like them.
+    """Check the training weights of a run that averages its weights.
 
     Raises:
-        StateError: if they are not.
+        StateError: if they do not fit the module.
     """
     if "current_model_state" in content:
         check_like("current_model_state", module.state_dict(), content["current_model_state"], exact_type=False)
@@ -50,7 +50,7 @@ def check_average(module: nn.Module, content: Mapping[str, Any]) -> None:
 
 
 def check_optimizer(optimizer: Optimizer, stored: Any) -> None:
-    """The state of an optimizer fits its parameters.
+    """Check that the state of an optimizer fits its parameters.
 
     Raises:
         StateError: if it does not.
@@ -82,7 +82,7 @@ def check_optimizer(optimizer: Optimizer, stored: Any) -> None:
 
 
 def _check_state_of_any(name: str, optimizer: Optimizer, stored: Mapping[Any, Any]) -> None:
-    """Compare with what the optimizer keeps after a step; what differs between steps is not known."""
+    """Compare with the state of the optimizer after one step."""
     for index, kept in _after_a_step(optimizer).items():
         given = stored.get(index)
         if given is None:
@@ -94,7 +94,7 @@ def _check_state_of_any(name: str, optimizer: Optimizer, stored: Mapping[Any, An
 
 
 def _after_a_step(optimizer: Optimizer) -> Mapping[Any, Any]:
-    """The state of a copy after a step without gradients; nothing if the class does not allow that."""
+    """Return the state of a copy after a step with zero gradients; empty if the class does not allow it."""
     try:
         trial = copy.deepcopy(optimizer)
         for group in trial.param_groups:
@@ -108,7 +108,7 @@ def _after_a_step(optimizer: Optimizer) -> Mapping[Any, Any]:
 
 
 def check_counts(content: Mapping[str, Any]) -> None:
-    """Epochs, steps and the progress of the loops are whole numbers that are not negative.
+    """Check that epochs, steps and loop counters are non-negative integers.
 
     Raises:
         StateError: if they are not.
@@ -125,7 +125,7 @@ def check_counts(content: Mapping[str, Any]) -> None:
 
 
 def _check_progress(name: str, value: Any) -> None:
-    """Trees of counters, as Lightning keeps them; lists are states of loaders."""
+    """Check a tree of Lightning's counters; lists hold the states of loaders."""
     if isinstance(value, Mapping):
         counters = [key for key in _PROGRESS if key in value]
         if len(counters) == 1:
@@ -141,7 +141,7 @@ def _check_progress(name: str, value: Any) -> None:
 
 
 def check_callbacks(callbacks: Sequence[Callback], stored: Any) -> None:
-    """The states of callbacks have the types of those that new ones have; others are left alone.
+    """Check that the states of callbacks have the types of new ones; unknown callbacks are ignored.
 
     Raises:
         StateError: if they have not.
@@ -156,7 +156,7 @@ def check_callbacks(callbacks: Sequence[Callback], stored: Any) -> None:
 
 
 def check_schedule(scheduler: Any, stored: Any) -> None:
-    """The state of a schedule has the types of that of a new one.
+    """Check that the state of a schedule has the types of a new one's.
 
     Raises:
         StateError: if it has not.
@@ -165,7 +165,7 @@ def check_schedule(scheduler: Any, stored: Any) -> None:
 
 
 def check_metrics(fresh: Sequence[Mapping[str, Any]], stored: Any) -> None:
-    """What metrics have seen of an epoch has the names and sizes that new ones have.
+    """Check that the metrics of a partial epoch have the names and shapes of new ones.
 
     Raises:
         StateError: if it has not.
@@ -187,7 +187,7 @@ def check_metrics(fresh: Sequence[Mapping[str, Any]], stored: Any) -> None:
 def check_common(
     name: str, expected: Mapping[str, Any], stored: Any, required: Sequence[str] = (), owner: object = None
 ) -> None:
-    """The same as `check_like` for what both have: other versions of a library have more or fewer entries.
+    """Like `check_like`, for common entries only, because library versions differ.
 
     Args:
         name: of the value, for the message.
@@ -208,7 +208,7 @@ def check_common(
 
 
 def check_like(name: str, expected: Any, stored: Any, exact_type: bool = True) -> None:
-    """A stored value has the type, shape, length and keys of an expected one.
+    """Check that a stored value has the type, shape, length and keys of the expected one.
 
     Args:
         name: of the value, for the message.

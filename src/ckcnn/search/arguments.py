@@ -19,7 +19,7 @@ _OF_FIT = (*TOP, "early_stopping", "paper", "variants")
 
 
 def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """The options of the search, and the rest, which go to every trial.
+    """Split arguments into options of the search and options for every trial.
 
     Raises:
         ValueError: for a value that is none.

@@ -78,7 +78,7 @@ def _refuse_launchers() -> None:
 
 
 def _space(options: Namespace, rehearsal: WeightlessRehearsal, others: Sequence[str]) -> space.Space:
-    """What is searched, after every end and choice of it was tried on the model."""
+    """Return the search space, after trying every bound and choice on the model."""
     has_omega_0 = "omega_0" in rehearsal.config.model.init_args
     wanted = space.parse(options.space, (options.low, options.high) if has_omega_0 else None)
     for key in wanted:
@@ -136,7 +136,7 @@ def _search(
 
 
 def _open(study: optuna.Study, trials: int) -> int:
-    """How many trials are still to be started."""
+    """Return how many trials remain to be started."""
     fail_dead(study)
     outcome = Outcome.of(study)
     return outcome.count("waiting") + max(0, trials - outcome.count(*STATES))

@@ -1,4 +1,4 @@
-"""What Optuna calls for each trial: train, report each epoch, stop what is worse than the others."""
+"""The objective that Optuna calls for each trial: train, report each epoch, prune bad trials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _POLL = 0.2  # seconds
 
 
 class TrialFailed(Exception):  # noqa: N818
-    """A trial that has no value; the reason is one of its attributes."""
+    """A trial without a value; its attributes give the reason."""
 
 
 class TrialInterrupted(Exception):  # noqa: N818
@@ -106,7 +106,7 @@ class Objective:
         process: CommandProcess,
         read: Callable[[], list[dict[str, Any]]],
     ) -> float:
-        """Report each epoch until the process has ended, or has to."""
+        """Report each epoch until the process ends or must stop."""
         reported = 0
         while True:
             ended = process.wait(_POLL)
@@ -144,7 +144,7 @@ class Objective:
         raise TrialInterrupted
 
     def _note(self, trial: optuna.Trial, rows: Sequence[Mapping[str, Any]]) -> None:
-        """What the tables show of a trial besides its value."""
+        """Return what the tables show for a trial besides its value."""
         if not rows:
             return
         _, loss, epoch = self._best(rows)
@@ -153,7 +153,7 @@ class Objective:
             trial.set_user_attr(key, value)
 
     def _best(self, rows: Sequence[Mapping[str, Any]]) -> tuple[float, float, int]:
-        """Value, validation loss and number of the best epoch so far; of equal ones that with the smallest loss."""
+        """Return value, validation loss and number of the best epoch so far; ties go to the smallest loss."""
         scores = [(float(row.get(self.monitor) or math.nan), float(row.get("val/loss") or math.nan)) for row in rows]
         found = min(
             (index for index in range(len(scores)) if not math.isnan(scores[index][0])),

@@ -1,4 +1,4 @@
-"""What a search writes: ``search.csv``, ``omega_0.png``, ``best.yaml``, and a table to look at."""
+"""The output of a search: ``search.csv``, ``omega_0.png``, ``best.yaml`` and a printed table."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STATES = tuple(_WORDS.values())
 
 @dataclass(frozen=True)
 class Outcome:
-    """The trials of a study at some moment, each with its state in words.
+    """A snapshot of the trials of a study, each with its state.
 
     Trials that were run again are ``retried``; they count no more.
     """
@@ -63,11 +63,11 @@ class Outcome:
         return sum(state in states for state in self.states().values())
 
     def is_hopeless(self) -> bool:
-        """Whether this many trials have failed, and no other, that the reason cannot be in what is searched."""
+        """Return whether so many trials failed, and none succeeded, that the search space cannot be the cause."""
         return self.count("failed") >= _HOPELESS and not self.count("complete", "pruned")
 
     def ranked(self) -> list[FrozenTrial]:
-        """The complete trials, best first; of equally good ones that with the smaller validation loss."""
+        """Return the complete trials, best first; ties go to the smaller validation loss."""
 
         def key(trial: FrozenTrial) -> tuple[float, float]:
             return rank(trial.value or 0.0, trial.user_attrs.get("val_loss", 0.0), self.mode)
@@ -93,7 +93,7 @@ class Outcome:
         ]
 
     def write(self, folder: Path) -> list[Path]:
-        """Write all files that there is something for; return their names."""
+        """Write the files of the search and return their names."""
         written = [folder / "search.csv"]
         metrics_table.write(written[0], self.rows())
         drawn = [trial for trial in self.trials if _WORDS[trial.state] in ("complete", "pruned")]
@@ -107,7 +107,7 @@ class Outcome:
         return written
 
     def _draw(self, path: Path) -> Path:
-        """The metric against omega_0: one point a trial, those that were stopped early hollow."""
+        """Plot the metric against omega_0: one point per trial, hollow if it was pruned."""
         figure = Figure(figsize=(7, 4.2), layout="constrained")
         axis = figure.subplots()
         for state, colour, inside in (("complete", "#0072b2", "#0072b2"), ("pruned", "#d55e00", "white")):
@@ -134,7 +134,7 @@ class Outcome:
         return path
 
     def show(self, console: Console) -> None:
-        """The best trials, and how many there are of each kind."""
+        """Return a table of the best trials, and the number of trials in each state."""
         best = self.ranked()[:_SHOWN]
         keys = dict.fromkeys(key for trial in best for key in trial.params)
         if best:
@@ -150,7 +150,7 @@ class Outcome:
 
 
 def score(trial: FrozenTrial) -> float | None:
-    """The value of a trial, or of what there is of it."""
+    """Return the value of a trial, or its best value so far."""
     if trial.state == TrialState.COMPLETE:
         return trial.value
     return trial.intermediate_values[max(trial.intermediate_values)] if trial.intermediate_values else None

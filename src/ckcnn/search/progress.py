@@ -1,4 +1,4 @@
-"""What a person sees of a running search: a line for each trial that ends, and below them where the search is."""
+"""The terminal output of a running search: a line per finished trial, and a status line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ckcnn.search.outcome import Outcome, score
 
 
 class Progress:
-    """Prints trials as they end; on a terminal also what is running now.
+    """Print trials as they end; on a terminal, also the running ones.
 
     Args:
         console: where to.
@@ -38,7 +38,7 @@ class Progress:
         self.live = Live(self, console=console, refresh_per_second=2, transient=True, auto_refresh=console.is_terminal)
 
     def watch(self, trial: optuna.Trial, values: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
-        """Take note of what a trial has reached."""
+        """Record the latest value of a trial."""
         said = f"trial {trial.number}  {described(values)}"
         if rows:
             monitor = self.outcome.monitor
@@ -83,7 +83,7 @@ class Progress:
         return ", ".join(words)
 
     def seconds_left(self, trials: int) -> float:
-        """How long the rest will take at this pace, or until the budget ends; NaN if nothing is known."""
+        """Estimate the remaining time at this pace, at most until the budget ends; NaN if unknown."""
         ended = [trial for trial in self.outcome.trials if trial.duration and trial.state != TrialState.FAIL]
         if not ended or trials <= 0:
             return math.nan

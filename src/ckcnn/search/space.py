@@ -1,4 +1,4 @@
-"""What a search may change, and from where to where."""
+"""The search space: which settings a search changes, and their ranges."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def flags(values: Mapping[str, Any]) -> list[str]:
 
 
 def corners(space: Space) -> list[dict[str, Any]]:
-    """Settings that together hold every end of an interval and every choice, to be checked before training."""
+    """Return settings that cover every bound and every choice, to be checked before training."""
     ends = {key: _ends(kind) for key, kind in space.items()}
     count = max((len(values) for values in ends.values()), default=0)
     return [{key: values[min(index, len(values) - 1)] for key, values in ends.items()} for index in range(count)]
@@ -101,7 +101,7 @@ def _ends(kind: BaseDistribution) -> list[Any]:
 
 
 def grid(space: Space, points: int) -> dict[str, list[Any]]:
-    """All choices, and of each interval as many evenly spaced points as give `points` settings at most."""
+    """Return a grid: all choices, and evenly spaced points of each interval, at most `points` settings."""
     intervals = [key for key, kind in space.items() if not isinstance(kind, CategoricalDistribution)]
     choices = math.prod(len(_ends(kind)) for key, kind in space.items() if key not in intervals)
     each = max(2, math.floor((points / choices) ** (1 / max(1, len(intervals))) + 1e-9))

@@ -1,4 +1,4 @@
-"""Where a study is kept, so that any number of workers can share it and none of its trials is lost."""
+"""Storage of a study: any number of workers share it, and no trial is lost."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def open_storage(place: str) -> BaseStorage:
 
 
 def _open_database(url: URL) -> RDBStorage:
-    """Connects; once more if another worker was making the tables at the same moment."""
+    """Connect, and retry once if another worker is creating the tables at the same moment."""
     wait = {"timeout": 60} if url.get_backend_name() == "sqlite" else {"connect_timeout": _WAIT}
     for attempt in range(_ATTEMPTS):
         try:
@@ -90,7 +90,7 @@ def shown(place: str) -> str:
 
 
 class JournalWithHeartbeat(HeartbeatJournal):
-    """A journal file whose silent trials are queued again, as those of a database are."""
+    """A journal file whose stale trials are queued again, as in a database."""
 
     def get_heartbeat_interval(self) -> int:
         return HEARTBEAT
@@ -100,7 +100,7 @@ class JournalWithHeartbeat(HeartbeatJournal):
 
 
 def retry(study: optuna.Study, trial: FrozenTrial) -> None:
-    """Put a trial that did not end by itself in the queue again; it will resume from its last checkpoint."""
+    """Queue an interrupted trial again; it will resume from its last checkpoint."""
     deaths = trial.user_attrs.get("deaths", 0) + ("interrupted" not in trial.user_attrs)
     if deaths > _DEATHS:
         return
@@ -124,7 +124,7 @@ def fail_dead(study: optuna.Study) -> None:
 
 
 def this_worker() -> str:
-    """A name for this process, from which others see whether it is alive."""
+    """Return a name for this process that lets others check whether it is alive."""
     return f"{socket.gethostname()} {os.getpid()} {process_started(os.getpid())}"
 
 
@@ -140,5 +140,5 @@ def is_retry(trial: FrozenTrial) -> bool:
 
 
 def superseded(trials: list[FrozenTrial]) -> set[int]:
-    """Numbers of the trials that were run again, or will be."""
+    """Return the numbers of trials that were or will be run again."""
     return {number for trial in trials for number in RetryHeartbeatStaleTrialCallback.retry_history(trial)}

@@ -1,4 +1,4 @@
-"""How the next values are chosen, and which trials are not worth finishing."""
+"""Samplers that choose the next values, and pruners that stop bad trials."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class NarrowSampler(RandomSampler):
     def narrowed(
         self, study: Study, name: str, whole: FloatDistribution | IntDistribution
     ) -> FloatDistribution | IntDistribution:
-        """The part of an interval that the next value is drawn from."""
+        """Return the part of an interval from which the next value is drawn."""
         trials = study.get_trials(deepcopy=False)
         again = superseded(trials)
         ended = [

@@ -1,4 +1,4 @@
-"""The study of a search: created once, and resumed only for the same question."""
+"""The study of a search: created once, and resumed only with the same settings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def open_study(
     mode: str,
     question: Mapping[str, Any],
 ) -> optuna.Study:
-    """The study of this name: a new one, or one that was made for the same question.
+    """Return the study with this name: a new one, or one created with the same settings.
 
     Raises:
         ValueError: if it was created for another question; the message says what differs.
@@ -86,7 +86,7 @@ def _open(
 
 
 def _look_through(study: optuna.Study) -> None:
-    """Read everything that a search shows, so that what is damaged is noticed before anything is trained."""
+    """Read everything that a search shows, so that damage is found before any training."""
     if not isinstance(study.user_attrs.get("monitor", ""), str) or len(study.directions) != 1:
         raise TypeError("monitor")
     for trial in study.get_trials():
@@ -101,7 +101,7 @@ def _look_through(study: optuna.Study) -> None:
 
 
 def _question_of(study: optuna.Study) -> dict[str, Any] | None:
-    """What it was made for; another worker may be making it at this moment."""
+    """Return the settings of the study; another worker may be writing them at this moment."""
     for _ in range(50):
         if found := study.user_attrs.get("question"):
             return dict(found)
@@ -114,7 +114,7 @@ def _said(value: Any) -> str:
 
 
 def question(preset: str, config: Any, space: Space) -> dict[str, Any]:
-    """Everything that the values of the trials depend on, besides what is searched."""
+    """Return everything outside the search space that the values of trials depend on."""
     settings: dict[str, Any] = {"preset": preset}
     settings["--space"] = {key: _kind(kind) for key, kind in space.items()}
     settings["seed_everything"] = config.seed_everything
@@ -128,5 +128,5 @@ def question(preset: str, config: Any, space: Space) -> dict[str, Any]:
 
 
 def _kind(distribution: Any) -> Any:
-    """Intervals may change from one call to the next, choices may not."""
+    """Check that the choices are unchanged; intervals may change between calls."""
     return list(distribution.choices) if isinstance(distribution, CategoricalDistribution) else "an interval"
