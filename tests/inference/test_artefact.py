@@ -166,6 +166,13 @@ def test_a_renamed_run_is_a_run(here: Path, capsys: pytest.CaptureFixture[str]) 
     shutil.rmtree("data")  # the test has read the digits again
 
 
+def test_a_preset_that_is_not_there_is_a_mistake(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--ckpt_path=runs/digits/version_0", "--config=nowhere.yaml", "--input=new.npz", "--output=none.csv"]
+    assert main(["predict", *words]) == 2
+    assert "there is no file nowhere.yaml" in capsys.readouterr().err
+    assert not Path("none.csv").exists()
+
+
 def test_a_checkpoint_of_an_earlier_version(here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = checkpoints.load(RunFolder(Path("runs/digits/version_0")).checkpoint("best"))
     old = {name: value for name, value in content.items() if name not in ("preprocessing", "made_by")}

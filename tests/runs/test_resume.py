@@ -271,7 +271,7 @@ def test_options_that_are_newer_than_a_run_had_their_defaults(
     checkpoints.save(content, LAST)
     assert main([*FIT, "--ckpt_path", "last"]) == 0
     assert main([*FIT, "--ckpt_path", "last", "--model.causal=false"]) == 2
-    assert "was trained with model.causal True, now it is False" in capsys.readouterr().err
+    assert "was trained with model.causal True, got False" in capsys.readouterr().err
 
 
 def test_a_truncated_checkpoint_is_refused_with_a_good_one(

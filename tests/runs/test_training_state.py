@@ -108,6 +108,8 @@ CASES: list[tuple[Callable[[dict[str, Any]], None], str]] = [
     (setting("global_step", to=2.5), "is damaged: global_step must be a whole number from 0, got a number"),
     (setting("epoch_so_far", to=[{}]), "epoch_so_far must have 2 entries"),
     (setting("state_dict", to={}), "state_dict must have"),
+    (dropping("pytorch-lightning_version"), "pytorch-lightning_version must be a version such as 2.6.0, got None"),
+    (setting("pytorch-lightning_version", to="x"), "must be a version such as 2.6.0, got 'x'"),
 ]
 
 
@@ -131,6 +133,19 @@ def test_what_does_not_fit_is_refused(
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("ckcnn: error: ")]
     assert line.startswith((f"ckcnn: error: {LAST} cannot be resumed from: ", f"ckcnn: error: {LAST} is damaged: "))
     assert message in line
+
+
+def test_what_is_refused_while_it_is_restored_leaves_no_log(half: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(half)
+    whole, files = LAST.read_bytes(), sorted(LAST.parents[1].rglob("*"))
+    content = checkpoints.load(LAST)
+    content["preprocessing"]["classes"] = ["0", 1.0]
+    checkpoints.save(content, LAST)
+    try:
+        assert main([*FIT, "--ckpt_path=last"]) == 2
+    finally:
+        LAST.write_bytes(whole)
+    assert sorted(LAST.parents[1].rglob("*")) == files
 
 
 def test_a_checkpoint_of_weights_alone_begins_anew(half: Path, monkeypatch: pytest.MonkeyPatch) -> None:

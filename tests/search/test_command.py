@@ -136,6 +136,7 @@ def test_the_same_command_goes_on(searched: Path, capsys: pytest.CaptureFixture[
         (["--low=10", "--high=2"], "--low must not be above --high, got 10 and 2"),
         (["--low=-1"], "must begin above 0, got -1"),
         (["--storage=postgresql://me@127.0.0.1:1/x"], "cannot be used"),
+        (["--storage=."], "--storage must be an address or the path of a journal file, got the folder ."),
         (["--ckpt_path=last"], "--ckpt_path=last is not for a search"),
         (["--trial=3"], "there is no option --trial=3; did you mean --trials?"),
         (["--trials=none"], "--trials must be a whole number from 1, got 'none'"),

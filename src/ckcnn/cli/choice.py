@@ -238,6 +238,7 @@ def check_state(choice: Choice, model: SequenceModule, callbacks: Sequence[Callb
             f"{_WAYS_OUT}"
         )
     try:
+        training_state.check_version(content)
         training_state.check_weights(model, content["state_dict"])
         training_state.check_average(model, content)
         training_state.check_counts(content)

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ckcnn import presets
 from ckcnn.cli.arguments import Parser, named_class
 from ckcnn.datamodules import sequence_files
 from ckcnn.files import check_output
@@ -70,6 +71,8 @@ def _parser() -> Parser:
 
 
 def _model(options: Any) -> Path:
+    if options.config:
+        presets.find(options.config)  # a name that is no preset is a mistake, whichever names the model
     if options.ckpt_path and options.ckpt_path not in ("best", "last"):
         return Path(options.ckpt_path)
     name = options.name or (Path(options.config).stem if options.config else None)

@@ -25,6 +25,11 @@ class LateTensorBoard(TensorBoardLogger):
         self.is_open = False
         self.waiting: list[Any] = []  # hyperparameters that Lightning has logged before training starts
 
+    @property
+    def experiment(self) -> Any:
+        """The writer; None before `begin`, because Lightning asks for it in setup, when a run may still be refused."""
+        return super().experiment if self.is_open else None
+
     def log_hyperparams(self, params: Any, *others: Any, **options: Any) -> None:
         if self.is_open:
             self._try(super().log_hyperparams, params, *others, **options)

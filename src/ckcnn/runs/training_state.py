@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,17 @@ _PROGRESS = ("ready", "started", "processed", "completed")
 
 class StateError(ValueError):
     """The checkpoint does not fit the run; the message names the part."""
+
+
+def check_version(content: Mapping[str, Any]) -> None:
+    """Check that the checkpoint names the version of Lightning that wrote it, which Lightning asks for.
+
+    Raises:
+        StateError: if it does not.
+    """
+    found = content.get("pytorch-lightning_version")
+    if not isinstance(found, str) or not re.match(r"\d+\.\d+", found):
+        raise StateError(f"pytorch-lightning_version must be a version such as 2.6.0, got {found!r}")
 
 
 def check_weights(module: nn.Module, stored: Any) -> None:

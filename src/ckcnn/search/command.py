@@ -28,7 +28,7 @@ from ckcnn.search import arguments, space
 from ckcnn.search.objective import Objective, TrialFailed, TrialInterrupted
 from ckcnn.search.outcome import STATES, Outcome
 from ckcnn.search.progress import Progress
-from ckcnn.search.storage import fail_dead, open_storage, retry, shown
+from ckcnn.search.storage import check_place, fail_dead, open_storage, retry, shown
 from ckcnn.search.strategies import make_pruner, make_sampler
 from ckcnn.search.study import open_study, question
 
@@ -56,6 +56,7 @@ def main(argv: Sequence[str]) -> int:
     name = check_name(options.name or f"{rehearsal.choice.name}_search")
     folder = Path(options.runs) / name
     options.storage = options.storage or f"sqlite:///{folder / 'search.db'}"
+    check_place(options.storage)
     rehearsal.datamodule.prepare_data()  # once, not by all trials at the same time
     study = open_study(
         name,

@@ -24,6 +24,16 @@ _WAIT = 10  # seconds for a server to answer
 _ATTEMPTS = 10  # to find a database that somebody else is making
 
 
+def check_place(place: str) -> None:
+    """Refuse a folder before anything is prepared.
+
+    Raises:
+        ValueError: if it is one.
+    """
+    if "://" not in place and Path(place).is_dir():
+        raise ValueError(f"--storage must be an address or the path of a journal file, got the folder {place}")
+
+
 def open_storage(place: str) -> BaseStorage:
     """The storage at an address such as ``sqlite:///search.db`` or ``postgresql://…``; a plain path is a journal file.
 
