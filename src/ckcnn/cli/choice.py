@@ -211,7 +211,7 @@ def check_place(choice: Choice, data: LightningDataModule) -> None:
     """Only data modules of ours resume in the middle of an epoch.
 
     Raises:
-        ValueError: if the checkpoint is of the middle of an epoch, and the data module is another one.
+        ValueError: if the checkpoint is of the middle of an epoch, and the data module is not one of ours.
     """
     fit = choice.content.get("loops", {}).get("fit_loop", {})
     progress = fit.get("epoch_loop.batch_progress", {})
